@@ -8,12 +8,12 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::light_member::{Agent, LightMember};
-use crate::fleet::plane::{Plane, Which};
+use crate::fleet::plane::{BenchPlane, Which};
+use crate::idle::IdleOptions;
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::process::{self, Memory, Sample};
-use crate::report::rows::{Better, Row, Target};
-use crate::resting::RestingOptions;
+use crate::report::rows::{Better, Row, RowTarget};
 use crate::scale::all_ready;
 
 /// Options of the agents benchmark.
@@ -23,7 +23,7 @@ pub struct AgentsOptions {
     #[arg(long, value_name = "N")]
     agents: Option<usize>,
     #[command(flatten)]
-    resting: RestingOptions,
+    idle: IdleOptions,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -49,11 +49,11 @@ const EMPTY: Duration = Duration::from_secs(10);
 /// Maximum memory of a member and its agent, without shared pages.
 const EACH_MIB: f64 = 60.0;
 
-pub async fn run(options: &Options, own: &AgentsOptions, results: &mut Results) -> anyhow::Result<()> {
+pub async fn run(options: &BenchOptions, own: &AgentsOptions, results: &mut Results) -> anyhow::Result<()> {
     results.agents = options.size(own.agents, 20, 200);
     let (needed, available) = (results.agents as f64 * EACH_MIB, machine::available_mib());
     ensure!(needed < available, "requires {needed:.0} MiB, {available:.0} MiB are available");
-    let plane = Plane::start(Which::Flotilla, options).await?;
+    let plane = BenchPlane::start(Which::Flotilla, options).await?;
     eprintln!("starting {} members ...", results.agents);
     let starts = futures::stream::iter(0..results.agents).map(|number| start_member(number, options));
     let started: Vec<_> = starts.buffer_unordered(STARTED_AT_ONCE).collect().await;
@@ -68,24 +68,24 @@ pub async fn run(options: &Options, own: &AgentsOptions, results: &mut Results) 
     results.ready_seconds = start.elapsed().as_secs_f64();
     eprintln!("{} agents ready after {:.1} s", agents.len(), results.ready_seconds);
     tokio::time::sleep(SETTLE).await;
-    look(options, own, results, (&plane, &members, &agents)).await
+    sample(options, own, results, (&plane, &members, &agents)).await
 }
 
-async fn start_member(number: usize, options: &Options) -> anyhow::Result<LightMember> {
+async fn start_member(number: usize, options: &BenchOptions) -> anyhow::Result<LightMember> {
     LightMember::start(&format!("edge{number:03}"), options, &[]).await
 }
 
-async fn look(
-    options: &Options,
+async fn sample(
+    options: &BenchOptions,
     own: &AgentsOptions,
     results: &mut Results,
-    (plane, members, agents): (&Plane, &[LightMember], &[Agent]),
+    (plane, members, agents): (&BenchPlane, &[LightMember], &[Agent]),
 ) -> anyhow::Result<()> {
     let of_agents: Vec<u32> = agents.iter().flat_map(Agent::pids).collect();
     let of_members: Vec<u32> = members.iter().flat_map(LightMember::pids).collect();
     let begin = Instant::now();
     let before = (process::cpu(&of_agents)?, process::cpu(&of_members)?);
-    own.resting.look(options, (10, 40), &plane.pids(), &mut results.samples).await?;
+    own.idle.sample(options, (10, 40), &plane.pids(), &mut results.samples).await?;
     let percent = |pids: &[u32], before: Duration| -> anyhow::Result<f64> {
         let used = process::cpu(pids)?.saturating_sub(before).as_secs_f64();
         Ok(used / begin.elapsed().as_secs_f64() * 100.0 / pids.len().max(1) as f64)
@@ -106,7 +106,12 @@ pub fn rows(results: &Results) -> Vec<Row> {
         row(format!("plane with {count} agents, memory"), "MiB", last.memory.resident_mib, None),
         row("memory of the plane per agent".to_owned(), "KiB", per_agent_kib(results, last), None),
         row(format!("plane with {count} agents, processor time at rest"), "% of a core", mean, None),
-        row("memory of an idle agent".to_owned(), "MiB", results.agent_memory.resident_mib, Some(Target::Below(30.0))),
+        row(
+            "memory of an idle agent".to_owned(),
+            "MiB",
+            results.agent_memory.resident_mib,
+            Some(RowTarget::Below(30.0)),
+        ),
     ]
 }
 

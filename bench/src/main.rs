@@ -4,6 +4,7 @@ mod agents;
 mod api_server;
 mod failover;
 mod fleet;
+mod idle;
 mod load;
 mod machine;
 mod options;
@@ -14,7 +15,6 @@ mod programs;
 mod propagation;
 mod report;
 mod restart;
-mod resting;
 mod scale;
 mod scheduler;
 mod server;
@@ -24,14 +24,14 @@ mod wire;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
+    let options = BenchOptions::parse();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     // The losing branch is dropped here, with every program it started and every directory it created.
     let ended = tokio::select! {

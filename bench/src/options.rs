@@ -19,7 +19,7 @@ use crate::scheduler::SchedulerBenchOptions;
 /// set.
 #[derive(Clone, Parser)]
 #[command(name = "bench")]
-pub struct Options {
+pub struct BenchOptions {
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Small sizes: a rough picture of all parts in under ten minutes.
@@ -108,7 +108,7 @@ pub enum Protocol {
     Http2,
 }
 
-impl Options {
+impl BenchOptions {
     /// Returns the given size, or the default for a quick or full run.
     pub fn size<T>(&self, given: Option<T>, quick: T, full: T) -> T {
         given.unwrap_or(if self.quick { quick } else { full })
@@ -123,7 +123,7 @@ impl Options {
 /// The options of the API server benchmark, with the common ones.
 #[derive(Clone, Copy)]
 pub struct Api<'a> {
-    pub options: &'a Options,
+    pub options: &'a BenchOptions,
     pub own: &'a ApiOptions,
 }
 

@@ -28,7 +28,7 @@ impl Run {
 }
 
 #[derive(Serialize, Deserialize)]
-pub struct Outcome<T> {
+pub struct PartOutcome<T> {
     pub run: Run,
     pub took_seconds: f64,
     /// Why the part did not run or did not complete; figures collected until then are kept.
@@ -38,7 +38,7 @@ pub struct Outcome<T> {
     pub results: T,
 }
 
-impl<T: Serialize + DeserializeOwned> Outcome<T> {
+impl<T: Serialize + DeserializeOwned> PartOutcome<T> {
     pub fn save(&self, folder: &Path, part: &str) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let text = serde_json::to_string_pretty(self).context("failed to serialize the figures")?;

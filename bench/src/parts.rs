@@ -7,12 +7,12 @@ use clap::Parser;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::options::{Api, ApiOptions, Command, Options};
-use crate::outcome::{Outcome, Run};
+use crate::options::{Api, ApiOptions, BenchOptions, Command};
+use crate::outcome::{PartOutcome, Run};
 use crate::{agents, api_server, failover, machine, programs, propagation, report, restart, scale, scheduler, start};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum BenchPart {
     Start,
     Api,
     Scheduler,
@@ -23,7 +23,7 @@ pub enum Part {
     Scale,
 }
 
-impl Part {
+impl BenchPart {
     pub const ALL: [Self; 8] = [
         Self::Start,
         Self::Api,
@@ -71,18 +71,18 @@ impl Part {
     }
 }
 
-pub async fn run(options: &Options) -> anyhow::Result<()> {
-    let parts: &[Part] = match &options.command {
-        None | Some(Command::All) => &Part::ALL,
+pub async fn run(options: &BenchOptions) -> anyhow::Result<()> {
+    let parts: &[BenchPart] = match &options.command {
+        None | Some(Command::All) => &BenchPart::ALL,
         Some(Command::Report) => return report::write(&options.out),
-        Some(Command::Start) => &[Part::Start],
-        Some(Command::Api(_)) => &[Part::Api],
-        Some(Command::Scheduler(_)) => &[Part::Scheduler],
-        Some(Command::Propagation(_)) => &[Part::Propagation],
-        Some(Command::Restart(_)) => &[Part::Restart],
-        Some(Command::Failover(_)) => &[Part::Failover],
-        Some(Command::Agents(_)) => &[Part::Agents],
-        Some(Command::Scale(_)) => &[Part::Scale],
+        Some(Command::Start) => &[BenchPart::Start],
+        Some(Command::Api(_)) => &[BenchPart::Api],
+        Some(Command::Scheduler(_)) => &[BenchPart::Scheduler],
+        Some(Command::Propagation(_)) => &[BenchPart::Propagation],
+        Some(Command::Restart(_)) => &[BenchPart::Restart],
+        Some(Command::Failover(_)) => &[BenchPart::Failover],
+        Some(Command::Agents(_)) => &[BenchPart::Agents],
+        Some(Command::Scale(_)) => &[BenchPart::Scale],
     };
     let options = &programs::with_flotilla(options).await?;
     let run = describe(options)?;
@@ -105,7 +105,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     report::write(&options.out)
 }
 
-fn describe(options: &Options) -> anyhow::Result<Run> {
+fn describe(options: &BenchOptions) -> anyhow::Result<Run> {
     Ok(Run {
         started: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         machine: machine::describe(&options.data),
@@ -115,14 +115,14 @@ fn describe(options: &Options) -> anyhow::Result<Run> {
     })
 }
 
-async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> anyhow::Result<()> {
+async fn run_part(part: BenchPart, options: &BenchOptions, run: &Run, left: Duration) -> anyhow::Result<()> {
     let it = Attempt { part, options, run, left };
     let command = options.command.as_ref();
     match part {
-        Part::Start => it.make(async |found, notes| start::run(options, found, notes).await).await,
-        Part::Api => {
+        BenchPart::Start => it.make(async |found, notes| start::run(options, found, notes).await).await,
+        BenchPart::Api => {
             // The default options.
-            let default = Options::parse_from(["bench", "api"]).command;
+            let default = BenchOptions::parse_from(["bench", "api"]).command;
             let of = |command: Option<&Command>| match command {
                 Some(Command::Api(own)) => Some(own.clone()),
                 _ => None,
@@ -131,27 +131,27 @@ async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> a
             let api = Api { options, own: &own };
             it.make(async |found, notes| api_server::run(api, found, notes).await).await
         }
-        Part::Scheduler => {
+        BenchPart::Scheduler => {
             let own = if let Some(Command::Scheduler(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, _| scheduler::run(options, &own, found).await).await
         }
-        Part::Propagation => {
+        BenchPart::Propagation => {
             let own = if let Some(Command::Propagation(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, notes| propagation::run(options, &own, found, notes).await).await
         }
-        Part::Restart => {
+        BenchPart::Restart => {
             let own = if let Some(Command::Restart(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, notes| restart::run(options, &own, found, notes).await).await
         }
-        Part::Failover => {
+        BenchPart::Failover => {
             let own = if let Some(Command::Failover(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, _| failover::run(options, &own, found).await).await
         }
-        Part::Agents => {
+        BenchPart::Agents => {
             let own = if let Some(Command::Agents(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, _| agents::run(options, &own, found).await).await
         }
-        Part::Scale => {
+        BenchPart::Scale => {
             let own = if let Some(Command::Scale(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, notes| scale::run(options, &own, found, notes).await).await
         }
@@ -160,8 +160,8 @@ async fn run_part(part: Part, options: &Options, run: &Run, left: Duration) -> a
 
 /// One part with its time limit.
 struct Attempt<'a> {
-    part: Part,
-    options: &'a Options,
+    part: BenchPart,
+    options: &'a BenchOptions,
     run: &'a Run,
     /// The remaining time of the whole run.
     left: Duration,
@@ -185,11 +185,11 @@ impl Attempt<'_> {
             Err(_) => Some(format!("not done after {} s", limit.as_secs())),
         };
         let took_seconds = begin.elapsed().as_secs_f64();
-        for trouble in failed.iter().chain(&notes) {
-            eprintln!("  {}: {trouble}", self.part.name());
+        for problem in failed.iter().chain(&notes) {
+            eprintln!("  {}: {problem}", self.part.name());
         }
         eprintln!("  took {took_seconds:.0} s");
-        let outcome = Outcome { run: self.run.clone(), took_seconds, failed, notes, results };
+        let outcome = PartOutcome { run: self.run.clone(), took_seconds, failed, notes, results };
         outcome.save(&self.options.out, self.part.name())
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
 use crate::machine;
-use crate::options::Options;
+use crate::options::BenchOptions;
 
 pub const API: &[&str] = &["etcd", "kube-apiserver"];
 pub const MEMBERS: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "karmadactl"];
@@ -24,7 +24,7 @@ pub const KARMADA: &[&str] = &[
 ];
 
 /// Builds flotilla with the dist profile unless a program was given.
-pub async fn with_flotilla(options: &Options) -> anyhow::Result<Options> {
+pub async fn with_flotilla(options: &BenchOptions) -> anyhow::Result<BenchOptions> {
     let mut options = options.clone();
     std::fs::create_dir_all(&options.data).with_context(|| format!("cannot create {}", options.data.display()))?;
     if options.flotilla.is_none() {
@@ -43,12 +43,12 @@ pub async fn with_flotilla(options: &Options) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-pub fn flotilla(options: &Options) -> anyhow::Result<&Path> {
+pub fn flotilla(options: &BenchOptions) -> anyhow::Result<&Path> {
     options.flotilla.as_deref().context("no flotilla program was built")
 }
 
 /// Builds the missing programs.
-pub async fn ensure_present(options: &Options, names: &[&str]) -> anyhow::Result<()> {
+pub async fn ensure_present(options: &BenchOptions, names: &[&str]) -> anyhow::Result<()> {
     let missing = |names: &[&str]| -> Vec<String> {
         let is_missing = |name: &&&str| !options.kube_bin().join(name).exists();
         names.iter().filter(is_missing).map(|name| (*name).to_owned()).collect()
@@ -73,7 +73,7 @@ pub async fn ensure_present(options: &Options, names: &[&str]) -> anyhow::Result
     Ok(())
 }
 
-pub fn versions(options: &Options) -> anyhow::Result<Vec<String>> {
+pub fn versions(options: &BenchOptions) -> anyhow::Result<Vec<String>> {
     let mut versions = vec![machine::version(flotilla(options)?, &["--version"])];
     for (program, argument) in
         [("kube-apiserver", "--version"), ("etcd", "--version"), ("karmada-controller-manager", "version")]

@@ -8,15 +8,15 @@ use anyhow::Context;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::plane::{Plane, Which};
+use crate::fleet::plane::{BenchPlane, Which};
 use crate::fleet::real_member::{Member, Runs};
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::process::{self, Memory};
 use crate::programs;
 use crate::propagation::load;
 use crate::propagation::measure::measure;
-use crate::report::rows::{Better, Row, Target, grouped};
-use crate::wire::{Call, Target as Server};
+use crate::report::rows::{Better, Row, RowTarget, grouped};
+use crate::wire::{Call, ServerTarget as Server};
 
 /// Options of the restart benchmark.
 #[derive(Clone, Default, Args)]
@@ -63,7 +63,7 @@ const WINDOWS: usize = 6;
 const BEFORE: Duration = Duration::from_secs(5);
 
 pub async fn run(
-    options: &Options,
+    options: &BenchOptions,
     own: &RestartOptions,
     results: &mut Results,
     notes: &mut Vec<String>,
@@ -85,14 +85,19 @@ pub async fn run(
     Ok(())
 }
 
-async fn run_plane(which: Which, counts: &[usize], options: &Options, results: &mut Results) -> anyhow::Result<()> {
+async fn run_plane(
+    which: Which,
+    counts: &[usize],
+    options: &BenchOptions,
+    results: &mut Results,
+) -> anyhow::Result<()> {
     eprintln!("{which}: starting with {} members ...", NAMES.len());
     let members = Member::start_all(&NAMES, options, Runs::Nothing).await?;
-    let mut plane = Plane::start(which, options).await?;
+    let mut plane = BenchPlane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
     let mut held = 0;
     for count in counts {
-        if let Plane::Karmada(karmada) = &mut plane {
+        if let BenchPlane::Karmada(karmada) = &mut plane {
             // With its default limits the preparation would take minutes.
             let commands = karmada.stop_workers().await?;
             karmada.start_workers(&commands, true).await?;
@@ -108,10 +113,10 @@ async fn run_plane(which: Which, counts: &[usize], options: &Options, results: &
 }
 
 async fn restart(
-    plane: &mut Plane,
+    plane: &mut BenchPlane,
     members: &[Member],
     bindings: usize,
-    options: &Options,
+    options: &BenchOptions,
 ) -> anyhow::Result<Restarted> {
     // Leftover work of the load must not count.
     let was_quiet = until_quiet(&plane.pids(), 5.0, QUIET_MAX).await?.is_some();
@@ -119,11 +124,11 @@ async fn restart(
     let (before, revision) = Versions::of_plane(plane.target()).await?;
     let before_members = Versions::of_members(members).await?;
     let (start, cpu_before, ready) = match plane {
-        Plane::Flotilla(server) => {
+        BenchPlane::Flotilla(server) => {
             let start = Instant::now();
             (start, Duration::ZERO, server.start_again(options).await?)
         }
-        Plane::Karmada(karmada) => {
+        BenchPlane::Karmada(karmada) => {
             let commands = karmada.stop_workers().await?;
             let others: Vec<u32> = karmada.processes().into_iter().map(|(_, pid)| pid).collect();
             let start = Instant::now();
@@ -251,7 +256,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
         rows.push(Row::new(what("CPU until quiet"), "s", Better::Lower, ours.cpu_seconds, cpu, None));
         let written = |r: &Restarted| (r.written_on_plane + r.written_in_members) as f64;
         let theirs = theirs.map(written);
-        rows.push(Row::new(what("writes"), "", Better::Lower, written(ours), theirs, Some(Target::Below(1.0))));
+        rows.push(Row::new(what("writes"), "", Better::Lower, written(ours), theirs, Some(RowTarget::Below(1.0))));
     }
     rows
 }

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::fleet::light_member::LightMember;
-use crate::fleet::plane::{Plane, Which};
+use crate::fleet::plane::{BenchPlane, Which};
 use crate::fleet::watch::Watches;
 use crate::fleet::{create, eventually, get, make_namespace};
-use crate::options::Options;
+use crate::idle::IdleOptions;
+use crate::options::BenchOptions;
 use crate::process::{self, Memory};
 use crate::programs;
 use crate::propagation::objects::{deployment, deployments, policies};
 use crate::report::rows::{Better, Row, grouped};
-use crate::resting::RestingOptions;
 use crate::wire::Call;
 use crate::{machine, process::Sample};
 
@@ -37,7 +37,7 @@ pub struct ScaleOptions {
     #[arg(long, value_name = "N")]
     pods: Option<usize>,
     #[command(flatten)]
-    resting: RestingOptions,
+    idle: IdleOptions,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ const SETTLE: Duration = Duration::from_secs(10);
 const SPARE_MIB: f64 = 3000.0;
 
 pub async fn run(
-    options: &Options,
+    options: &BenchOptions,
     own: &ScaleOptions,
     results: &mut Results,
     notes: &mut Vec<String>,
@@ -84,7 +84,7 @@ pub async fn run(
     eprintln!("one member with {} nodes and {} pods uses {one:.0} MiB", results.nodes, results.pods);
     ensure!(needed < available, "requires {needed:.0} MiB, {available:.0} MiB are available");
     let members = start_all(first, options, results, notes).await?;
-    let plane = Plane::start(Which::Flotilla, options).await?;
+    let plane = BenchPlane::start(Which::Flotilla, options).await?;
     results.empty = process::memory(&plane.pids())?;
     results.join_seconds = join_all(&plane, &members, options).await?;
     eprintln!("{} members joined in {:.1} s", members.len(), results.join_seconds);
@@ -93,13 +93,13 @@ pub async fn run(
     let pids: Vec<u32> = members.iter().flat_map(LightMember::pids).collect();
     results.member_memory_mib = process::memory(&pids)?.anonymous_mib / members.len() as f64;
     let (before, begin) = (process::cpu(&pids)?, Instant::now());
-    own.resting.look(options, (8, 20), &plane.pids(), &mut results.samples).await?;
+    own.idle.sample(options, (8, 20), &plane.pids(), &mut results.samples).await?;
     let used = process::cpu(&pids)?.saturating_sub(before);
     results.members_cpu_percent = used.as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0;
     change_policies(&plane, &members, results).await
 }
 
-async fn start_member(number: usize, options: &Options, nodes: usize) -> anyhow::Result<LightMember> {
+async fn start_member(number: usize, options: &BenchOptions, nodes: usize) -> anyhow::Result<LightMember> {
     let arguments = ["--nodes".to_owned(), nodes.to_string()];
     LightMember::start(&member_name(number), options, &arguments).await
 }
@@ -110,7 +110,7 @@ fn member_name(number: usize) -> String {
 
 async fn start_all(
     first: LightMember,
-    options: &Options,
+    options: &BenchOptions,
     results: &Results,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<LightMember>> {
@@ -172,7 +172,7 @@ async fn count_pods(members: &[LightMember]) -> usize {
     count
 }
 
-async fn join_all(plane: &Plane, members: &[LightMember], options: &Options) -> anyhow::Result<f64> {
+async fn join_all(plane: &BenchPlane, members: &[LightMember], options: &BenchOptions) -> anyhow::Result<f64> {
     let start = Instant::now();
     let program = programs::flotilla(options)?;
     let join = |member: &LightMember| {
@@ -194,7 +194,7 @@ async fn join_all(plane: &Plane, members: &[LightMember], options: &Options) -> 
 }
 
 /// Waits until this many clusters are ready.
-pub async fn all_ready(plane: &Plane, count: usize, limit: Duration) -> bool {
+pub async fn all_ready(plane: &BenchPlane, count: usize, limit: Duration) -> bool {
     eventually(limit, async || {
         let list = get(plane.target(), "/apis/cluster.karmada.io/v1alpha1/clusters").await.unwrap_or_default();
         let clusters = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -204,7 +204,7 @@ pub async fn all_ready(plane: &Plane, count: usize, limit: Duration) -> bool {
 }
 
 /// First a placement that grows from one cluster to all, then an override that changes the image in all of them.
-async fn change_policies(plane: &Plane, members: &[LightMember], results: &mut Results) -> anyhow::Result<()> {
+async fn change_policies(plane: &BenchPlane, members: &[LightMember], results: &mut Results) -> anyhow::Result<()> {
     make_namespace(plane.target(), NAMESPACE).await?;
     let (sender, mut arrivals) = mpsc::unbounded_channel();
     let mut watches = Watches::default();
@@ -251,7 +251,7 @@ async fn change_policies(plane: &Plane, members: &[LightMember], results: &mut R
     Ok(())
 }
 
-async fn patch(plane: &Plane, path: &str, body: &Value) -> anyhow::Result<()> {
+async fn patch(plane: &BenchPlane, path: &str, body: &Value) -> anyhow::Result<()> {
     let mut connection = plane.target().connect().await?;
     connection.read(Call::merge_patch(path.to_owned(), body.to_string().into())).await?;
     Ok(())

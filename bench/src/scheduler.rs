@@ -12,7 +12,7 @@ use object::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::report::rows::{Better, Row, Target};
+use crate::report::rows::{Better, Row, RowTarget};
 
 /// The target rate with 100 clusters.
 const TARGET_PER_SECOND: f64 = 20_000.0;
@@ -46,7 +46,7 @@ pub struct Results {
 
 /// On a separate thread, so that it can be abandoned.
 pub async fn run(
-    options: &crate::options::Options,
+    options: &crate::options::BenchOptions,
     own: &SchedulerBenchOptions,
     results: &mut Results,
 ) -> anyhow::Result<()> {
@@ -71,7 +71,7 @@ fn measure_all(time: Duration) -> anyhow::Result<Vec<Figure>> {
     let with_nodes = fleet(CLUSTERS, NODES)?;
     let what = format!("{MIXED}, {NODES} nodes in each cluster");
     figures.push(measure(&what, time, &with_nodes, &bindings(1000)?, decide));
-    figures.push(measure("mixed placements, explained", time, &fleet(CLUSTERS, 0)?, &bindings(1000)?, tell));
+    figures.push(measure("mixed placements, explained", time, &fleet(CLUSTERS, 0)?, &bindings(1000)?, explain_one));
     figures.push(burst(time)?);
     Ok(figures)
 }
@@ -82,7 +82,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     };
     let mut rows = Vec::new();
     if let Some(figure) = mixed(CLUSTERS, 1000) {
-        let target = Some(Target::AtLeast(TARGET_PER_SECOND));
+        let target = Some(RowTarget::AtLeast(TARGET_PER_SECOND));
         let what = format!("scheduler alone, decisions over {CLUSTERS} clusters on one core");
         rows.push(Row::new(what, "per second", Better::Higher, figure.per_second, None, target));
     }
@@ -132,7 +132,7 @@ fn decide(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
     schedule(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).result.is_ok()
 }
 
-fn tell(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
+fn explain_one(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
     let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
     explain(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).0.result.is_ok()
 }
@@ -218,7 +218,7 @@ enum Kind {
 const KINDS: [(Kind, &str); 6] = [
     (Kind::Duplicated, "duplicated to all"),
     (Kind::Labels, "duplicated by label"),
-    (Kind::Dynamic, "divided by room among all"),
+    (Kind::Dynamic, "divided by available capacity among all"),
     (Kind::Aggregated, "aggregated in at most 3"),
     (Kind::Static, "divided by static weights"),
     (Kind::Regions, "spread over 3 regions"),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::plane::{Plane, Which};
-use crate::options::Options;
+use crate::fleet::plane::{BenchPlane, Which};
+use crate::options::BenchOptions;
 use crate::process::{self, Memory};
 use crate::programs;
-use crate::report::rows::{Better, Row, Target};
+use crate::report::rows::{Better, Row, RowTarget};
 
 const FLOTILLA_STARTS: usize = 5;
 /// Lets one-time work after a start finish.
@@ -32,7 +32,7 @@ pub struct Started {
     pub processes: Vec<(String, Memory)>,
 }
 
-pub async fn run(options: &Options, results: &mut Results, notes: &mut Vec<String>) -> anyhow::Result<()> {
+pub async fn run(options: &BenchOptions, results: &mut Results, notes: &mut Vec<String>) -> anyhow::Result<()> {
     results.planes.push(measure(Which::Flotilla, FLOTILLA_STARTS, options).await?);
     if options.alone {
         return Ok(());
@@ -48,12 +48,12 @@ pub async fn run(options: &Options, results: &mut Results, notes: &mut Vec<Strin
     Ok(())
 }
 
-async fn measure(which: Which, starts: usize, options: &Options) -> anyhow::Result<Started> {
+async fn measure(which: Which, starts: usize, options: &BenchOptions) -> anyhow::Result<Started> {
     let mut times = Vec::new();
     for _ in 1..starts {
-        times.push(Plane::start(which, options).await?.ready_after().as_secs_f64());
+        times.push(BenchPlane::start(which, options).await?.ready_after().as_secs_f64());
     }
-    let plane = Plane::start(which, options).await?;
+    let plane = BenchPlane::start(which, options).await?;
     times.push(plane.ready_after().as_secs_f64());
     eprintln!("{which}: ready after {times:.2?} s, now idle for {} s", (SETTLE + IDLE).as_secs());
     times.sort_by(f64::total_cmp);
@@ -78,8 +78,8 @@ pub fn rows(results: &Results) -> Vec<Row> {
         Row::new(what, unit, Better::Lower, value(ours), theirs.map(value), target)
     };
     vec![
-        row("whole plane, ready from an empty directory", "s", |s| s.ready_seconds, Some(Target::Below(1.0))),
-        row("whole plane, idle memory, resident", "MiB", |s| s.idle.resident_mib, Some(Target::Ratio(10.0))),
+        row("whole plane, ready from an empty directory", "s", |s| s.ready_seconds, Some(RowTarget::Below(1.0))),
+        row("whole plane, idle memory, resident", "MiB", |s| s.idle.resident_mib, Some(RowTarget::Ratio(10.0))),
         row("whole plane, idle memory without file pages", "MiB", |s| s.idle.anonymous_mib, None),
         row("whole plane, idle processor time", "% of a core", |s| s.idle_cpu_percent, None),
     ]
@@ -87,7 +87,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
 
 pub fn details(results: &Results) -> String {
     let mut text = "Ready: from the start of the first process on an empty directory until the plane answers; making our keys and \
-                    installing Karmada's kinds are part of it, as they are for whoever sets one up. Idle: no members, no objects.\n\n\
+                    installing Karmada's kinds are part of it, as they are for any installation. Idle: no members, no objects.\n\n\
                     | plane | process | resident | without file pages |\n|---|---|---:|---:|\n"
         .to_owned();
     for started in &results.planes {

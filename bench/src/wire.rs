@@ -24,7 +24,7 @@ const CONNECTION_WINDOW: u32 = 1 << 30;
 
 /// A server's address and our credentials.
 #[derive(Clone)]
-pub struct Target {
+pub struct ServerTarget {
     authority: String,
     tls: Arc<ClientConfig>,
     protocol: Protocol,
@@ -63,13 +63,13 @@ impl Call {
     }
 }
 
-pub struct Answer {
+pub struct WireResponse {
     pub status: StatusCode,
     /// Body size on the wire.
     pub bytes: usize,
 }
 
-impl Target {
+impl ServerTarget {
     pub fn new(authority: String, identity: &Identity<'_>, protocol: Protocol) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(identity.ca) {
@@ -138,13 +138,13 @@ enum Sender {
 
 impl Connection {
     /// Sends a request and reads the complete response.
-    pub async fn call(&mut self, call: Call) -> anyhow::Result<Answer> {
+    pub async fn call(&mut self, call: Call) -> anyhow::Result<WireResponse> {
         let (status, mut body) = self.open(call).await?;
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
             bytes += frame.context("the response was cut off")?.data_ref().map_or(0, Bytes::len);
         }
-        Ok(Answer { status, bytes })
+        Ok(WireResponse { status, bytes })
     }
 
     /// Returns the body of a successful response.

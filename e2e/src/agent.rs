@@ -39,7 +39,7 @@ impl Agent {
     pub fn karmadas(plane: &Path, member: &Member, arguments: &[&str]) -> Option<Self> {
         let program = programs().join("karmada-agent");
         if !program.exists() {
-            eprintln!("SKIPPED: karmada-agent is not in {}; `make test` builds it", programs().display());
+            test_skip::skip(format_args!("karmada-agent is not in {}; `make test` builds it", programs().display()));
             return None;
         }
         let mut command = Command::new(program);

@@ -17,11 +17,11 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct EtcdCluster {
     program: PathBuf,
-    nodes: Vec<Node>,
+    nodes: Vec<EtcdProcess>,
     directory: tempfile::TempDir,
 }
 
-struct Node {
+struct EtcdProcess {
     name: String,
     client: u16,
     peer: u16,
@@ -34,12 +34,12 @@ impl EtcdCluster {
     pub fn start(size: usize) -> Option<Self> {
         let program = programs().join("etcd");
         if !program.exists() {
-            eprintln!("SKIPPED: {} is missing; `make test` builds it", program.display());
+            test_skip::skip(format_args!("{} is missing; `make test` builds it", program.display()));
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");
         write_certificates(directory.path());
-        let node = |number| Node {
+        let node = |number| EtcdProcess {
             name: format!("n{number}"),
             client: steady_port(),
             peer: steady_port(),

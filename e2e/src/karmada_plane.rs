@@ -24,7 +24,7 @@ impl KarmadaPlane {
     /// `None` if the programs are not installed.
     pub fn start() -> Option<Self> {
         if let Some(missing) = PROGRAMS.iter().find(|program| !programs().join(program).exists()) {
-            eprintln!("SKIPPED: {missing} is not in {}; `make test` builds it", programs().display());
+            test_skip::skip(format_args!("{missing} is not in {}; `make test` builds it", programs().display()));
             return None;
         }
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tools/kube/karmada/up");

@@ -2,9 +2,9 @@
 
 pub mod agent;
 pub mod balancer;
-pub mod cities;
 pub mod etcd;
 pub mod eventually;
+pub mod failover_scenarios;
 pub mod faults;
 pub mod fleet;
 pub mod flotilla;
@@ -17,10 +17,10 @@ pub mod light_member;
 pub mod member;
 pub mod netns;
 pub mod normalize;
+pub mod permissions;
 pub mod raw_client;
 pub mod ready;
 pub mod replicas;
-pub mod rights;
 pub mod script;
 pub mod soak;
 pub mod testbed;

@@ -12,7 +12,7 @@ use crate::flotilla::Flotilla;
 use crate::light_member::LightMember;
 use crate::member;
 use crate::netns::Namespace;
-use crate::ready::{Ask, NeverBelow};
+use crate::ready::{Ask, ReadyReplicasWatch};
 
 /// Agents with a heartbeat every second, so that tests do not wait for most of a minute.
 pub const QUICK_AGENT: &[&str] = &[
@@ -25,7 +25,7 @@ pub const QUICK_AGENT: &[&str] = &[
 pub const QUICK_PLANE: &[&str] = &["--cluster-monitor-grace-period=5s", "--cluster-monitor-period=1s"];
 
 /// A member and its agent.
-pub struct City {
+pub struct PullMember {
     pub name: &'static str,
     pub member: LightMember,
     pub agent: Agent,
@@ -33,7 +33,7 @@ pub struct City {
 
 pub struct LightFleet {
     pub plane: Flotilla,
-    pub cities: Vec<City>,
+    pub members: Vec<PullMember>,
 }
 
 impl LightFleet {
@@ -42,7 +42,7 @@ impl LightFleet {
         let address = namespace.map_or([127, 0, 0, 1].into(), |namespace| namespace.host);
         let arguments: Vec<&str> = QUICK_PLANE.iter().chain(plane).copied().collect();
         let plane = Flotilla::start_on(data, SocketAddr::from((address, 0)), &arguments);
-        let cities = names.iter().enumerate().map(|(index, name)| {
+        let members = names.iter().enumerate().map(|(index, name)| {
             let inside = namespace.filter(|_| index == 0);
             let member = inside.map_or_else(|| LightMember::start(&[]), |inside| LightMember::start_in(inside, &[]));
             let beside = (*name, member.kubeconfig.as_path());
@@ -50,9 +50,9 @@ impl LightFleet {
                 Some(inside) => Agent::ours_in(inside, &plane.kubeconfig, beside, QUICK_AGENT),
                 None => Agent::ours_beside(&plane.kubeconfig, beside, QUICK_AGENT),
             };
-            City { name, member, agent }
+            PullMember { name, member, agent }
         });
-        let fleet = Self { cities: cities.collect(), plane };
+        let fleet = Self { members: members.collect(), plane };
         for name in names {
             fleet.on_plane(&["get", "cluster", name, READY], "True");
             fleet.on_plane(&["get", "cluster", name, "-o=jsonpath={.spec.taints[*].key}"], "");
@@ -60,8 +60,8 @@ impl LightFleet {
         fleet
     }
 
-    pub fn city(&self, name: &str) -> &City {
-        self.cities.iter().find(|city| city.name == name).expect("a city of that name")
+    pub fn member(&self, name: &str) -> &PullMember {
+        self.members.iter().find(|member| member.name == name).expect("a member of that name")
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> Output {
@@ -78,14 +78,14 @@ impl LightFleet {
         assert!(output.status.success(), "{}\n{documents}", text(&output));
     }
 
-    pub fn ready_in(&self, city: &str, deployment: &str) -> u32 {
-        self.city(city).member.ask(&["get", "deploy", deployment, READY_REPLICAS]).parse().unwrap_or(0)
+    pub fn ready_in(&self, member: &str, deployment: &str) -> u32 {
+        self.member(member).member.ask(&["get", "deploy", deployment, READY_REPLICAS]).parse().unwrap_or(0)
     }
 
     /// Watches that a Deployment has this many ready replicas over all members.
-    pub fn never_below(&self, least: u32, deployment: &str) -> NeverBelow {
-        let asks: Vec<Ask> = self.cities.iter().map(|city| city.member.ready_of(deployment)).collect();
-        NeverBelow::start(least, asks)
+    pub fn never_below(&self, least: u32, deployment: &str) -> ReadyReplicasWatch {
+        let asks: Vec<Ask> = self.members.iter().map(|member| member.member.ready_of(deployment)).collect();
+        ReadyReplicasWatch::start(least, asks)
     }
 
     /// Waits for a condition; prints diagnostics on a timeout.
@@ -106,8 +106,8 @@ impl LightFleet {
         self.eventually(&what, || self.ask(arguments) == expected);
     }
 
-    pub fn in_city(&self, name: &str, arguments: &[&str], expected: &str) {
-        let member = &self.city(name).member;
+    pub fn in_cluster(&self, name: &str, arguments: &[&str], expected: &str) {
+        let member = &self.member(name).member;
         let what = format!("{name}: kubectl {} says {expected:?}", arguments.join(" "));
         self.eventually(&what, || member.ask(arguments) == expected);
     }

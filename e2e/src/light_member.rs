@@ -109,7 +109,7 @@ impl LightMember {
 
     /// Returns the output of kubectl, which must succeed.
     #[track_caller]
-    pub fn tell(&self, arguments: &[&str]) -> String {
+    pub fn expect_kubectl(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "kubectl {arguments:?}: {error}\n{}", self.log());

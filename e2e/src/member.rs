@@ -28,7 +28,7 @@ impl Member {
     pub fn start(name: &str, nodes: usize) -> Option<Self> {
         let bin = programs();
         if let Some(missing) = PROGRAMS.iter().find(|program| !bin.join(program).exists()) {
-            eprintln!("SKIPPED: {missing} is not in {}; `make test` builds it", bin.display());
+            test_skip::skip(format_args!("{missing} is not in {}; `make test` builds it", bin.display()));
             return None;
         }
         let api = KubeApiServer::start()?;

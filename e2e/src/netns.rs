@@ -45,7 +45,7 @@ impl Namespace {
                 // The link belongs to another running test, so it must not be removed by dropping this value.
                 Ok(false) => std::mem::forget(namespace),
                 Err(why) => {
-                    eprintln!("SKIPPED: cannot create a network namespace (requires root): {why}");
+                    test_skip::skip(format_args!("cannot create a network namespace (requires root): {why}"));
                     return None;
                 }
             }
@@ -105,7 +105,7 @@ impl Namespace {
     }
 
     /// Reconnects it after either kind of cut.
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         must(&ip(&["link", "set", &self.link, "up"]));
         // The table does not exist after the other kind of cut.
         let _ = self.command("nft").args(["delete", "table", "inet", "cut"]).output();
@@ -201,7 +201,7 @@ mod tests {
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let Ok(port) = line.trim().parse::<u16>() else {
             child.wait().expect("it exited without output");
-            eprintln!("SKIPPED: python3 is not installed");
+            test_skip::skip("python3 is not installed");
             return;
         };
         let address = SocketAddr::from((one.inside, port));
@@ -209,7 +209,7 @@ mod tests {
         for cut in [Cut::Silent, Cut::Link] {
             one.cut(cut);
             assert!(!connects(address), "{cut:?}");
-            one.mend();
+            one.restore();
             assert!(connects(address), "{cut:?} mended");
         }
         let listener = TcpListener::bind((one.host, 0)).expect("our end has an address");

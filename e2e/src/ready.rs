@@ -36,29 +36,29 @@ pub fn answer(output: &Output) -> Option<u32> {
 }
 
 /// Polls until stopped.
-pub struct NeverBelow {
+pub struct ReadyReplicasWatch {
     stop: Arc<AtomicBool>,
     looking: Option<JoinHandle<Result<u32, String>>>,
 }
 
-impl NeverBelow {
+impl ReadyReplicasWatch {
     /// `clusters` are all that may have replicas, and have enough now.
     pub fn start(least: u32, clusters: Vec<Ask>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let looking = std::thread::spawn(move || {
-            let (mut looks, start) = (0, Instant::now());
-            while !told.load(Ordering::Relaxed) {
+            let (mut polls, start) = (0, Instant::now());
+            while !stopped.load(Ordering::Relaxed) {
                 let is_too_few = |ready: Option<u32>| ready.is_some_and(|ready| ready < least);
                 // A replica that moves between two queries may be missed in both clusters, but not in the reverse
                 // order.
-                if is_too_few(look(clusters.iter())) && is_too_few(look(clusters.iter().rev())) {
-                    return Err(format!("fewer than {least} ready after {:?} and {looks} polls", start.elapsed()));
+                if is_too_few(poll(clusters.iter())) && is_too_few(poll(clusters.iter().rev())) {
+                    return Err(format!("fewer than {least} ready after {:?} and {polls} polls", start.elapsed()));
                 }
-                looks += 1;
+                polls += 1;
                 std::thread::sleep(LOOK_EVERY);
             }
-            Ok(looks)
+            Ok(polls)
         });
         Self { stop, looking: Some(looking) }
     }
@@ -68,19 +68,19 @@ impl NeverBelow {
     pub fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let looking = self.looking.take().expect("it ends once");
-        let looks = looking.join().expect("the watcher ends").unwrap_or_else(|why| panic!("{why}"));
-        assert!(looks > 0, "no poll succeeded");
+        let polls = looking.join().expect("the watcher ends").unwrap_or_else(|why| panic!("{why}"));
+        assert!(polls > 0, "no poll succeeded");
     }
 }
 
-impl Drop for NeverBelow {
+impl Drop for ReadyReplicasWatch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
 /// Returns the total; `None` if any cluster is unreachable.
-fn look<'a>(clusters: impl Iterator<Item = &'a Ask>) -> Option<u32> {
+fn poll<'a>(clusters: impl Iterator<Item = &'a Ask>) -> Option<u32> {
     clusters.map(|ask| ask()).sum()
 }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "fewer than 1 ready")]
     fn a_moment_without_replicas_is_detected() {
-        let watch = NeverBelow::start(1, vec![Box::new(|| Some(0)), Box::new(|| Some(0))]);
+        let watch = ReadyReplicasWatch::start(1, vec![Box::new(|| Some(0)), Box::new(|| Some(0))]);
         while watch.looking.as_ref().is_some_and(|looking| !looking.is_finished()) {
             std::thread::yield_now();
         }
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn an_unreachable_cluster_is_no_violation() {
         let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| None)];
-        assert_eq!(look(asks.iter()), None);
+        assert_eq!(poll(asks.iter()), None);
         let asks: [Ask; 2] = [Box::new(|| Some(1)), Box::new(|| Some(2))];
-        assert_eq!(look(asks.iter()), Some(3));
+        assert_eq!(poll(asks.iter()), Some(3));
     }
 }

@@ -11,7 +11,7 @@ use std::process::Output;
 use crate::flotilla::{kubectl_of, programs};
 use crate::normalize::normalize;
 
-pub struct Step {
+pub struct ScriptStep {
     pub line: usize,
     pub arguments: Vec<String>,
     pub fails: bool,
@@ -20,7 +20,7 @@ pub struct Step {
     pub expected: Vec<String>,
 }
 
-impl Step {
+impl ScriptStep {
     /// Reports whether it changes nothing, so that it may be repeated.
     pub fn is_repeatable(&self) -> bool {
         let reads = ["get", "describe", "explain", "diff", "wait", "api-resources", "api-versions"];
@@ -31,7 +31,7 @@ impl Step {
 
 pub struct Script {
     pub name: String,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     files: Vec<(String, String)>,
 }
 
@@ -54,7 +54,7 @@ impl Script {
             if let Some((mark, command)) = command {
                 in_file = false;
                 let (fails, compared) = (mark == "$! ", mark != "$~ ");
-                script.steps.push(Step {
+                script.steps.push(ScriptStep {
                     line: index + 1,
                     arguments: split(command),
                     fails,
@@ -95,7 +95,7 @@ impl Script {
         }
     }
 
-    pub fn run_by(&self, program: &Path, step: &Step, kubeconfig: &Path, directory: &Path) -> Printed {
+    pub fn run_by(&self, program: &Path, step: &ScriptStep, kubeconfig: &Path, directory: &Path) -> Printed {
         let arguments: Vec<String> = step.arguments.iter().map(|a| self.place(a, directory)).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         printed(&kubectl_of(program, kubeconfig, &arguments), directory)

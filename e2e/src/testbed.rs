@@ -38,7 +38,7 @@ impl Testbed {
     pub fn bring_up(&self, arguments: &[&str]) -> String {
         let mut all = vec!["up", "--port=0", "--registry-port=0", "--member-port=0"];
         all.extend(arguments);
-        self.good(&all)
+        self.run_ok(&all)
     }
 
     pub fn directory(&self) -> PathBuf {
@@ -58,7 +58,7 @@ impl Testbed {
     }
 
     /// The same, and it must succeed.
-    pub fn good(&self, arguments: &[&str]) -> String {
+    pub fn run_ok(&self, arguments: &[&str]) -> String {
         let output = self.flotilla(arguments);
         assert!(output.status.success(), "flotilla {}: {}\n{}", arguments.join(" "), text(&output), self.logs());
         String::from_utf8_lossy(&output.stdout).into_owned()

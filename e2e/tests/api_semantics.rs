@@ -29,6 +29,6 @@ fn a_real_server_follows_the_same_semantics() {
 fn run_all(endpoint: &Endpoint) {
     for (name, scenario) in scenarios::ALL {
         eprintln!("{name}");
-        scenario(&scenarios::Space::new(endpoint, &name.replace('_', "-")));
+        scenario(&scenarios::TestNamespace::new(endpoint, &name.replace('_', "-")));
     }
 }

@@ -12,7 +12,7 @@ use e2e::member;
 
 const REPLICAS: &str = "-o=jsonpath={.spec.replicas}";
 
-struct Site {
+struct BackupSite {
     /// A push-mode and a pull-mode member.
     members: [LightMember; 2],
     directory: tempfile::TempDir,
@@ -20,12 +20,12 @@ struct Site {
     port: u16,
 }
 
-impl Site {
+impl BackupSite {
     fn flotilla(&self, arguments: &[&str]) -> Output {
         run(&binary(), &self.kubeconfig, arguments)
     }
 
-    fn tell(&self, arguments: &[&str]) -> String {
+    fn expect_kubectl(&self, arguments: &[&str]) -> String {
         let output = self.flotilla(arguments);
         assert!(output.status.success(), "{}: {}", arguments.join(" "), text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -121,9 +121,9 @@ fn a_restored_plane_deletes_nothing_until_confirmed() {
     // The client's kubeconfig outlives the server.
     let kubeconfig = directory.path().join("client.config");
     std::fs::copy(&first.kubeconfig, &kubeconfig).expect("a copy");
-    let site = Site { members, directory, kubeconfig, port: first.port() };
+    let site = BackupSite { members, directory, kubeconfig, port: first.port() };
     let pushed = site.members[0].kubeconfig.to_str().expect("a path in UTF-8");
-    site.tell(&["join", "m1", "--cluster-kubeconfig", pushed]);
+    site.expect_kubectl(&["join", "m1", "--cluster-kubeconfig", pushed]);
     let _agent = Agent::ours_beside(&site.kubeconfig, ("m2", &site.members[1].kubeconfig), &[]);
     site.apply(&[POLICY, &deployment(1), &configmap("gone"), &configmap("unwanted")].concat());
     site.in_members(&first, &["get", "deploy", "web", REPLICAS], "1");
@@ -139,9 +139,9 @@ fn a_restored_plane_deletes_nothing_until_confirmed() {
     });
 
     let file = site.path("plane.flotilla");
-    site.tell(&["backup", "--data-dir", &site.path("first"), &file]);
+    site.expect_kubectl(&["backup", "--data-dir", &site.path("first"), &file]);
     let about: serde_json::Value =
-        serde_json::from_str(&site.tell(&["backup", "inspect", &file, "-o", "json"])).expect("JSON");
+        serde_json::from_str(&site.expect_kubectl(&["backup", "inspect", &file, "-o", "json"])).expect("JSON");
     assert_eq!((&about["resources"]["deployments.apps"], &about["engine"]), (&1.into(), &"embedded".into()), "{about}");
     assert!(!site.flotilla(&["backup", "--data-dir", &site.path("first"), &file]).status.success(), "it exists");
 
@@ -155,13 +155,13 @@ fn a_restored_plane_deletes_nothing_until_confirmed() {
     first.kill();
     std::fs::remove_dir_all(site.path("first")).expect("the plane is lost");
     refuse_damaged(&site, &file);
-    site.tell(&["restore", &file, "--data-dir", &site.path("second")]);
+    site.expect_kubectl(&["restore", &file, "--data-dir", &site.path("second")]);
     let second = site.start("second");
     in_safe_mode(&site, &second);
     confirmed(&site, &second);
 }
 
-fn refuse_damaged(site: &Site, file: &str) {
+fn refuse_damaged(site: &BackupSite, file: &str) {
     let bytes = std::fs::read(file).expect("the backup");
     let cut = site.path("cut.flotilla");
     std::fs::write(&cut, &bytes[..bytes.len() - 100]).expect("a file");
@@ -170,12 +170,12 @@ fn refuse_damaged(site: &Site, file: &str) {
     assert!(!Path::new(&site.path("second")).exists(), "nothing was touched");
 }
 
-fn in_safe_mode(site: &Site, second: &Flotilla) {
+fn in_safe_mode(site: &BackupSite, second: &Flotilla) {
     assert!(second.log().contains("safe mode"), "{}", second.log());
     site.held_back("change", "Deployment default/web");
     site.held_back("bring back", "ConfigMap default/gone");
     site.held_back("keep", "ConfigMap default/late");
-    let why = site.tell(&["why", "deployment/web"]);
+    let why = site.expect_kubectl(&["why", "deployment/web"]);
     assert!(why.contains("held back by safe mode"), "{why}");
 
     // A user deletes an object and creates another.
@@ -191,17 +191,17 @@ fn in_safe_mode(site: &Site, second: &Flotilla) {
     }
 }
 
-fn confirmed(site: &Site, second: &Flotilla) {
-    let plan = site.tell(&["restore", "confirm", "--dry-run"]);
+fn confirmed(site: &BackupSite, second: &Flotilla) {
+    let plan = site.expect_kubectl(&["restore", "confirm", "--dry-run"]);
     assert!(plan.contains("ConfigMap default/unwanted"), "{plan}");
     let state: serde_json::Value =
-        serde_json::from_str(&site.tell(&["restore", "status", "-o", "json"])).expect("JSON");
+        serde_json::from_str(&site.expect_kubectl(&["restore", "status", "-o", "json"])).expect("JSON");
     assert_eq!(state["on"], true, "a look changes nothing");
-    site.tell(&["restore", "confirm"]);
+    site.expect_kubectl(&["restore", "confirm"]);
     site.in_members(second, &["get", "deploy", "web", REPLICAS], "1");
     for (name, expected) in [("unwanted", ""), ("late", "configmap/late"), ("gone", "configmap/gone")] {
         site.in_members(second, &["get", "cm", name, "-o=name"], expected);
     }
-    let over = site.tell(&["restore", "status"]);
+    let over = site.expect_kubectl(&["restore", "status"]);
     assert!(over.contains("not in safe mode"), "{over}");
 }

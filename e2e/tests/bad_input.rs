@@ -10,7 +10,7 @@ use e2e::flotilla::Flotilla;
 use e2e::kube_apiserver::KubeApiServer;
 use serde_json::json;
 use table::Case;
-use wire::{Answer, Endpoint};
+use wire::{Endpoint, RawAnswer};
 
 /// Maximum memory growth after three rounds of all requests.
 const GROWTH_KIB_MAX: u64 = 50 * 1024;
@@ -58,7 +58,7 @@ fn prepare(endpoint: &Endpoint) {
     endpoint.post("/api/v1/namespaces/default/configmaps", &map).expect(201);
 }
 
-fn check(case: &Case, whose: &str, want: &table::Outcome, got: Option<Answer>, complaints: &mut Vec<String>) {
+fn check(case: &Case, whose: &str, want: &table::ExpectedAnswer, got: Option<RawAnswer>, complaints: &mut Vec<String>) {
     let (code, reason, text) = match &got {
         Some(answer) => (answer.code, answer.reason(), answer.text()),
         None => (table::HUNG_UP, String::new(), String::new()),

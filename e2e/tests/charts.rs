@@ -16,10 +16,10 @@ fn helm() -> Option<PathBuf> {
     let candidates = named.into_iter().chain([programs().join("helm")]);
     let found = candidates.chain(std::env::split_paths(&path).map(|folder| folder.join("helm"))).find(|p| p.is_file());
     if found.is_none() {
-        eprintln!(
-            "SKIPPED: helm is missing; put it into {}, on the PATH, or name it with FLOTILLA_HELM",
+        test_skip::skip(format_args!(
+            "helm is missing; put it into {}, on the PATH, or name it with FLOTILLA_HELM",
             programs().display()
-        );
+        ));
     }
     found
 }

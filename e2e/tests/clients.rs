@@ -57,7 +57,7 @@ fn the_python_client_works() {
     let python = std::env::var("FLOTILLA_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has_client = Command::new(&python).args(["-c", "import kubernetes"]).output().is_ok_and(|o| o.status.success());
     if !has_client {
-        eprintln!("SKIPPED: {python} has no package kubernetes; `make test` installs it");
+        test_skip::skip(format_args!("{python} has no package kubernetes; `make test` installs it"));
         return;
     }
     let server = Flotilla::start();
@@ -73,7 +73,7 @@ fn the_python_client_works() {
 fn go_clients_work() {
     let program = programs().join("wire");
     if !program.exists() {
-        eprintln!("SKIPPED: wire is not in {}; `make test` builds it", programs().display());
+        test_skip::skip(format_args!("wire is not in {}; `make test` builds it", programs().display()));
         return;
     }
     let server = Flotilla::start();

@@ -30,7 +30,7 @@ const THEIRS: &str = "m2";
 fn our_cli_behaves_like_karmadactl() {
     let theirs = programs().join("karmadactl");
     if !theirs.exists() {
-        eprintln!("SKIPPED: karmadactl is not in {}; `make test` builds it", programs().display());
+        test_skip::skip(format_args!("karmadactl is not in {}; `make test` builds it", programs().display()));
         return;
     }
     let Some(members) = Member::start_all(&[OURS, THEIRS], 1) else { return };

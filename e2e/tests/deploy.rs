@@ -50,7 +50,7 @@ impl Nodes {
     fn start() -> Option<Self> {
         let program = programs().join("etcd");
         if !program.exists() {
-            eprintln!("SKIPPED: {} is missing; `make test` builds it", program.display());
+            test_skip::skip(format_args!("{} is missing; `make test` builds it", program.display()));
             return None;
         }
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -83,7 +83,7 @@ fn problems_of_a_testbed_are_found_and_their_repairs_work() {
     wait_until_well(&bed);
 
     // A stopped member.
-    bed.good(&["stop", "member1"]);
+    bed.run_ok(&["stop", "member1"]);
     let command = wait_for(&bed, "machines", "member1 is stopped");
     assert!(command.starts_with("flotilla start member1 "), "{command}");
     paste(&command);
@@ -91,8 +91,8 @@ fn problems_of_a_testbed_are_found_and_their_repairs_work() {
 
     // A kubeconfig with a wrong address.
     let config = bed.config("member2");
-    let good = std::fs::read_to_string(&config).expect("a kubeconfig");
-    let lines = good.lines().map(|line| match line.split_once("server:") {
+    let run_ok = std::fs::read_to_string(&config).expect("a kubeconfig");
+    let lines = run_ok.lines().map(|line| match line.split_once("server:") {
         Some((indent, _)) => format!("{indent}server: https://127.0.0.1:1"),
         None => line.to_owned(),
     });
@@ -101,14 +101,14 @@ fn problems_of_a_testbed_are_found_and_their_repairs_work() {
     wait_until_well(&bed);
 
     // A partitioned member.
-    bed.good(&["fault", "member2", "partition"]);
+    bed.run_ok(&["fault", "member2", "partition"]);
     paste(&wait_for(&bed, "members", "member2 is well, but the way to it is broken"));
     wait_until_well(&bed);
 
     pods_are_found_with_their_events(&bed);
 
     // A testbed that is down.
-    bed.good(&["down"]);
+    bed.run_ok(&["down"]);
     let command = wait_for(&bed, "machines", "the testbed is not running");
     assert!(command.starts_with("flotilla up "), "{command}");
     paste(&command);
@@ -149,7 +149,7 @@ fn a_silent_agent_and_a_stale_token_are_found() {
     let patched = bed.kubectl(PLANE, &["patch", "secret", &secret, "-n=karmada-cluster", "--type=merge", "-p", patch]);
     assert!(patched.status.success(), "{}", text(&patched));
     wait_for(&bed, "registrations", "member1 does not accept the token it was joined with");
-    bed.good(&["fault", "member3", "partition"]);
+    bed.run_ok(&["fault", "member3", "partition"]);
     wait_for(&bed, "registrations", "member3 its agent is silent");
     let (report, _) = examine(&bed);
     assert_eq!(found(&report, "registrations").len(), 2, "{report:#}");

@@ -10,15 +10,15 @@ use e2e::eventually::eventually;
 use e2e::faults::disk::SmallDisk;
 use e2e::faults::process::Process;
 use e2e::faults::shim::{DiskError, Shim};
-use e2e::faults::{Fault, Target};
+use e2e::faults::{Fault, FaultTarget};
 use e2e::flotilla::{binary, kubectl};
 use e2e::netns::Namespace;
-use e2e::soak::schedule::{Engine, Plan, draw};
+use e2e::soak::schedule::{Engine, SoakPlan, draw};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Starts a server with a shim on a directory.
-fn server(directory: &Path) -> (Target, Arc<Shim>, std::path::PathBuf) {
+fn server(directory: &Path) -> (FaultTarget, Arc<Shim>, std::path::PathBuf) {
     let shim = Arc::new(Shim::build(directory, "server").unwrap_or_else(|why| panic!("{why}")));
     let (data, port, preload) = (directory.join("data"), steady_port(), Arc::clone(&shim));
     std::fs::create_dir_all(&data).expect("a directory");
@@ -29,7 +29,7 @@ fn server(directory: &Path) -> (Target, Arc<Shim>, std::path::PathBuf) {
         command.args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(&data);
         command
     });
-    let target = Target::new("server", process).with_shim(Some(Arc::clone(&shim)));
+    let target = FaultTarget::new("server", process).with_shim(Some(Arc::clone(&shim)));
     eventually("the server is ready", LIMIT, || {
         kubeconfig.exists() && kubectl(&kubeconfig, &["get", "--raw", "/readyz"]).stdout.starts_with(b"ok")
     });
@@ -44,12 +44,12 @@ fn creates(kubeconfig: &Path, name: &str) -> bool {
 fn every_process_fault_takes_effect_and_heals() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (target, shim, kubeconfig) = server(directory.path());
-    let good = || {
+    let run_ok = || {
         eventually("writes are taken", LIMIT, || {
             kubectl(&kubeconfig, &["get", "cm", "x"]).status.success() || creates(&kubeconfig, "x")
         })
     };
-    good();
+    run_ok();
 
     let full = target.inject(Fault::FullDisk).expect("a shim");
     assert!(!creates(&kubeconfig, "full"), "the disk is full");
@@ -70,12 +70,12 @@ fn every_process_fault_takes_effect_and_heals() {
     let paused = target.inject(Fault::Pause).expect("it runs");
     assert!(!creates(&kubeconfig, "paused"));
     drop(paused);
-    good();
+    run_ok();
 
     let killed = target.inject(Fault::Kill).expect("it runs");
     assert!(!creates(&kubeconfig, "killed"));
     drop(killed);
-    good();
+    run_ok();
     eventually("acknowledged writes are present", LIMIT, || !age("tomorrow").is_empty());
 }
 
@@ -109,7 +109,7 @@ fn unsupported_faults_are_rejected_with_a_reason() {
         command.arg("1000");
         command
     });
-    let target = Target::new("sleep", sleep);
+    let target = FaultTarget::new("sleep", sleep);
     let cases = [
         (Fault::Partition, "sleep: is in no network namespace"),
         (Fault::Silence, "sleep: talks through no relay"),
@@ -135,7 +135,7 @@ fn a_small_disk_is_filled_and_emptied() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let disk = match SmallDisk::mount(&directory.path().join("disk"), 8) {
         Ok(disk) => disk,
-        Err(why) => return eprintln!("SKIPPED: {why}"),
+        Err(why) => return test_skip::skip(why),
     };
     disk.fill();
     assert!(std::fs::write(disk.path().join("more"), vec![1; 4096]).is_err());
@@ -143,21 +143,21 @@ fn a_small_disk_is_filled_and_emptied() {
     std::fs::write(disk.path().join("more"), vec![1; 4096]).expect("there is disk space");
 }
 
-async fn soak(plan: Plan) {
+async fn soak(plan: SoakPlan) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let verdict = e2e::soak::run(&plan, &draw(&plan), directory.path()).await.unwrap_or_else(|why| panic!("{why}"));
-    eprintln!("{verdict:#?}");
-    assert!(verdict.counts.acknowledged > 0, "nothing was written: {verdict:#?}");
-    if !verdict.violations.is_empty() {
+    let result = e2e::soak::run(&plan, &draw(&plan), directory.path()).await.unwrap_or_else(|why| panic!("{why}"));
+    eprintln!("{result:#?}");
+    assert!(result.counts.acknowledged > 0, "nothing was written: {result:#?}");
+    if !result.violations.is_empty() {
         // Keeps everything needed for an analysis.
-        panic!("{plan:?}\n{:#?}\nkept in {}", verdict.violations, directory.keep().display());
+        panic!("{plan:?}\n{:#?}\nkept in {}", result.violations, directory.keep().display());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_soak_of_one_plane_with_members_passes() {
     let (seed, seconds) = (11, 12);
-    let plan = Plan {
+    let plan = SoakPlan {
         seed,
         seconds,
         engine: Engine::Embedded,
@@ -171,10 +171,10 @@ async fn a_short_soak_of_one_plane_with_members_passes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_soak_of_three_replicas_on_etcd_passes() {
     if !e2e::flotilla::programs().join("etcd").exists() {
-        return eprintln!("SKIPPED: etcd is missing; `make test` builds it");
+        return test_skip::skip("etcd is missing; `make test` builds it");
     }
     let (seed, seconds) = (12, 12);
-    let plan = Plan {
+    let plan = SoakPlan {
         seed,
         seconds,
         engine: Engine::Etcd,

@@ -28,7 +28,7 @@ struct Cell<'a> {
 fn all_supported_combinations_interoperate() {
     for program in ["karmadactl", "karmada-agent", "kubectl-1.32"] {
         if !programs().join(program).exists() {
-            eprintln!("SKIPPED: {program} is not in {}; `make test` builds it", programs().display());
+            test_skip::skip(format_args!("{program} is not in {}; `make test` builds it", programs().display()));
             return;
         }
     }
@@ -79,8 +79,11 @@ fn all_supported_combinations_interoperate() {
     let table = table(&results);
     eprintln!("{table}");
     assert!(results.iter().all(|(_, _, works)| *works), "{table}\nthe plane's log:\n{}", ours.log());
-    let told = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/interop.md"));
-    assert!(told.expect("docs/interop.md").contains(&table), "docs/interop.md has not this table:\n{table}");
+    let documented = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/interop.md"));
+    assert!(
+        documented.expect("docs/interop.md").contains(&table),
+        "docs/interop.md does not have this table:\n{table}"
+    );
 }
 
 fn cell<'a>(plane: &'static str, other: &'static str, works: impl Fn() + Sync + 'a) -> Cell<'a> {
@@ -103,7 +106,7 @@ fn table(results: &[(&str, &str, bool)]) -> String {
 fn run_kubectl_scripts(program: &str) {
     let server = Flotilla::start();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
-    let scripts = Script::all(&data.join("journeys")).into_iter().chain(Script::all(&data.join("tour")));
+    let scripts = Script::all(&data.join("journeys")).into_iter().chain(Script::all(&data.join("commands")));
     let complaints: Vec<String> =
         scripts.flat_map(|script| script.complaints_of(&programs().join(program), &server.kubeconfig)).collect();
     assert!(complaints.is_empty(), "{program}:\n{}", complaints.join("\n"));
@@ -114,7 +117,7 @@ fn ask(plane: &Path, arguments: &[&str]) -> String {
 }
 
 #[track_caller]
-fn tell(program: &Path, plane: &Path, arguments: &[&str], expected: &str) {
+fn expect_kubectl(program: &Path, plane: &Path, arguments: &[&str], expected: &str) {
     let output = run(program, plane, arguments);
     let said = text(&output);
     assert!(output.status.success() && said.contains(expected), "{} {arguments:?}: {said}", program.display());
@@ -124,23 +127,28 @@ fn tell(program: &Path, plane: &Path, arguments: &[&str], expected: &str) {
 fn pushes(program: &Path, plane: &Path, member: &Member) {
     let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
     let name = member.name.as_str();
-    tell(program, plane, &["join", name, "--cluster-kubeconfig", kubeconfig], "is joined successfully");
+    expect_kubectl(program, plane, &["join", name, "--cluster-kubeconfig", kubeconfig], "is joined successfully");
     runs(plane, member, "pushed");
     // In Karmada, members learn the proxy permissions with a delay.
-    for (looks, expected) in [
+    for (arguments, expected) in [
         (["get", "deploy", "--operation-scope", "all"], name),
         (["get", "pods", "--operation-scope", "members"], "Running"),
     ] {
-        eventually(&format!("{looks:?} says {expected}"), LIMIT, || {
-            text(&run(program, plane, &looks)).contains(expected)
+        eventually(&format!("{arguments:?} says {expected}"), LIMIT, || {
+            text(&run(program, plane, &arguments)).contains(expected)
         });
     }
-    tell(program, plane, &["cordon", name], "cordoned");
-    tell(program, plane, &["uncordon", name], "uncordoned");
-    tell(program, plane, &["taint", "clusters", name, "dedicated=me:NoSchedule"], "tainted");
-    tell(program, plane, &["taint", "clusters", name, "dedicated:NoSchedule-"], "untainted");
+    expect_kubectl(program, plane, &["cordon", name], "cordoned");
+    expect_kubectl(program, plane, &["uncordon", name], "uncordoned");
+    expect_kubectl(program, plane, &["taint", "clusters", name, "dedicated=me:NoSchedule"], "tainted");
+    expect_kubectl(program, plane, &["taint", "clusters", name, "dedicated:NoSchedule-"], "untainted");
     goes(plane, member, "pushed");
-    tell(program, plane, &["unjoin", name, "--cluster-kubeconfig", kubeconfig, "--cluster-context", "test"], "");
+    expect_kubectl(
+        program,
+        plane,
+        &["unjoin", name, "--cluster-kubeconfig", kubeconfig, "--cluster-context", "test"],
+        "",
+    );
     is_gone(plane, member);
 }
 
@@ -192,8 +200,8 @@ fn tokens(plane: &Path) {
     assert!(made.status.success(), "{}", text(&made));
     let token = String::from_utf8_lossy(&made.stdout).trim().to_owned();
     let id = token.split('.').next().unwrap_or_default().to_owned();
-    tell(&binary(), plane, &["token", "list"], &id);
-    tell(&binary(), plane, &["token", "delete", &id], "");
+    expect_kubectl(&binary(), plane, &["token", "list"], &id);
+    expect_kubectl(&binary(), plane, &["token", "delete", &id], "");
     let secret = ask(
         plane,
         &["-n=kube-system", "get", "secret", &format!("bootstrap-token-{id}"), "--ignore-not-found", "-o=name"],
@@ -206,7 +214,7 @@ fn unregisters(plane: &Path, member: &Member) {
     let kubeconfig = member.kubeconfig().to_str().expect("a path in UTF-8");
     let config = plane.to_str().expect("a path in UTF-8");
     let arguments = ["unregister", &member.name, "--cluster-kubeconfig", kubeconfig, "--karmada-config", config];
-    tell(&binary(), plane, &arguments, "");
+    expect_kubectl(&binary(), plane, &arguments, "");
     is_gone(plane, member);
 }
 

@@ -26,7 +26,7 @@ fn is_missing() -> bool {
         .iter()
         .find(|check| check["standing"] == "broken" && needed.contains(&check["name"].as_str().unwrap_or_default()));
     if let Some(check) = missing {
-        eprintln!("SKIPPED: {}: {}; `make test` as root brings it", check["name"], check["detail"]);
+        test_skip::skip(format_args!("{}: {}; run `make test` as root to install it", check["name"], check["detail"]));
     }
     missing.is_some()
 }
@@ -118,25 +118,25 @@ fn three_members_in_system_containers_are_joined_ready_and_removed() {
     }
 
     bed.wait(PLANE, &["get", "deploy", "nginx", "-o=jsonpath={.status.readyReplicas}"], "6");
-    bed.good(&["doctor"]);
+    bed.run_ok(&["doctor"]);
 
     // One member is stopped and restarted with its data; the others are not affected.
-    bed.good(&["stop", "member1"]);
+    bed.run_ok(&["stop", "member1"]);
     bed.wait_ready("member1", "False");
     bed.apply(&document("again"));
     for member in ["member2", "member3"] {
         bed.wait(member, &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "again");
     }
-    bed.good(&["start", "member1"]);
+    bed.run_ok(&["start", "member1"]);
     bed.wait_ready("member1", "True");
     bed.wait("member1", &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "again");
 
     // Another `up` does not touch healthy members.
     let before = MEMBERS.map(|member| process_of(&bed, member));
-    bed.good(&["up"]);
+    bed.run_ok(&["up"]);
     assert_eq!(MEMBERS.map(|member| process_of(&bed, member)), before);
     let ports = MEMBERS.map(|member| port_of(&bed, member));
-    bed.good(&["down", "--delete"]);
+    bed.run_ok(&["down", "--delete"]);
     nothing_is_left(&bed, &ports);
 }
 

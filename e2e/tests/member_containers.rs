@@ -167,7 +167,7 @@ spec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}
 fn a_deployment_from_the_registry_is_reachable_by_every_tool() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
-        eprintln!("SKIPPED: {missing}; `make test` as root brings it");
+        test_skip::skip(format_args!("{missing}; run `make test` as root to install it"));
         return;
     }
     let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
@@ -189,8 +189,8 @@ fn a_deployment_from_the_registry_is_reachable_by_every_tool() {
     flotilla(&["image", "distribute", &build, "-t", "web:1", "--to", &registry, "--no-import"]);
 
     member.apply(&WEB.replace("IMAGE", &format!("{registry}/web:1")));
-    member.tell(&["rollout", "status", "deployment/web", "--timeout=90s"]);
-    let pods = member.tell(&["get", "pods", "-l=app=web", "-o=jsonpath={.items[*].metadata.name}"]);
+    member.expect_kubectl(&["rollout", "status", "deployment/web", "--timeout=90s"]);
+    let pods = member.expect_kubectl(&["get", "pods", "-l=app=web", "-o=jsonpath={.items[*].metadata.name}"]);
     let pods: Vec<&str> = pods.split_whitespace().collect();
     assert_eq!(pods.len(), 2);
     let address = containers.value(&format!("pod/{}", pods[0]), ".status.podIP");
@@ -202,14 +202,15 @@ fn a_deployment_from_the_registry_is_reachable_by_every_tool() {
     });
 
     let one = pods[0];
-    assert_eq!(member.tell(&["exec", one, "--", "sh", "-c", "echo $NODE"]), "m1-node-1\n");
+    assert_eq!(member.expect_kubectl(&["exec", one, "--", "sh", "-c", "echo $NODE"]), "m1-node-1\n");
     assert_eq!(member.kubectl(&["exec", one, "--", "sh", "-c", "exit 5"]).status.code(), Some(5));
-    let token = member.tell(&["exec", one, "--", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"]);
+    let token =
+        member.expect_kubectl(&["exec", one, "--", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"]);
     assert_eq!(token.split('.').count(), 3, "the token of its service account: {token}");
     let note = member.directory().join("note");
     std::fs::write(&note, "noted\n").expect("written");
-    member.tell(&["cp", &note.display().to_string(), &format!("{one}:/tmp/note")]);
-    assert_eq!(member.tell(&["exec", one, "--", "cat", "/tmp/note"]), "noted\n");
+    member.expect_kubectl(&["cp", &note.display().to_string(), &format!("{one}:/tmp/note")]);
+    assert_eq!(member.expect_kubectl(&["exec", one, "--", "cat", "/tmp/note"]), "noted\n");
 
     let mut forward = Ending(member.spawn(&["port-forward", &format!("pod/{one}"), ":8080"]));
     let mut said = String::new();
@@ -219,14 +220,14 @@ fn a_deployment_from_the_registry_is_reachable_by_every_tool() {
     let forwarded = said.split_whitespace().nth(2).expect("an address").to_owned();
     assert_eq!(fetch(&forwarded), "hello from a container\n");
 
-    assert_eq!(member.tell(&["exec", one, "--", "wget", "-qO-", "http://web"]), "hello from a container\n");
+    assert_eq!(member.expect_kubectl(&["exec", one, "--", "wget", "-qO-", "http://web"]), "hello from a container\n");
     let news = r#"{"data": {"index.html": "news\n"}}"#;
-    member.tell(&["patch", "configmap", "page", "--type=merge", "-p", news]);
+    member.expect_kubectl(&["patch", "configmap", "page", "--type=merge", "-p", news]);
     eventually("the page follows its ConfigMap", LIMIT, || fetch(&format!("{address}:8080")) == "news\n");
     eventually("usage is measured", LIMIT, || member.ask(&["top", "pods"]).contains(one));
 
-    member.tell(&["rollout", "restart", "deployment/web"]);
-    member.tell(&["rollout", "status", "deployment/web", "--timeout=90s"]);
+    member.expect_kubectl(&["rollout", "restart", "deployment/web"]);
+    member.expect_kubectl(&["rollout", "status", "deployment/web", "--timeout=90s"]);
     eventually("the old pods are deleted", LIMIT, || {
         let names = member.ask(&["get", "pods", "-l=app=web", "-o=jsonpath={.items[*].metadata.name}"]);
         names.split_whitespace().count() == 2 && !names.contains(one)
@@ -308,7 +309,7 @@ spec:
 fn kubectl_shows_exited_and_failed_containers() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
-        eprintln!("SKIPPED: {missing}; `make test` as root brings it");
+        test_skip::skip(format_args!("{missing}; run `make test` as root to install it"));
         return;
     }
     let containers = Containers::start(&["--pod-cidr", "10.91.2.0/24"]);
@@ -316,24 +317,24 @@ fn kubectl_shows_exited_and_failed_containers() {
     distribute(&containers, "flotilla.test/tasks:1");
     let folder = member.directory().display().to_string();
     member.apply(&TASKS.replace("IMAGE", "flotilla.test/tasks:1").replace("FOLDER", &folder));
-    member.tell(&["wait", "--for=condition=complete", "job/sum", "--timeout=90s"]);
-    assert_eq!(member.tell(&["logs", "job/sum", "-c", "sum"]), "2\n");
+    member.expect_kubectl(&["wait", "--for=condition=complete", "job/sum", "--timeout=90s"]);
+    assert_eq!(member.expect_kubectl(&["logs", "job/sum", "-c", "sum"]), "2\n");
     containers.until("pod/keeps", ".status.phase", "Succeeded");
     assert_eq!(std::fs::read_to_string(member.directory().join("shelf/word")).expect("kept"), "open sesame");
-    assert_eq!(member.tell(&["logs", "keeps"]), format!("{}\n", 32 << 20));
+    assert_eq!(member.expect_kubectl(&["logs", "keeps"]), format!("{}\n", 32 << 20));
     containers.until("pod/hungry", ".status.containerStatuses[0].state.terminated.reason", "OOMKilled");
     let waiting = ".status.containerStatuses[0].state.waiting.reason";
     containers.until("pod/crashes", waiting, "CrashLoopBackOff");
     containers.until("pod/crashes", ".status.containerStatuses[0].lastState.terminated.exitCode", "3");
-    assert_eq!(member.tell(&["logs", "crashes", "--previous"]), "too bad\n");
+    assert_eq!(member.expect_kubectl(&["logs", "crashes", "--previous"]), "too bad\n");
     containers.until("pod/unpulled", waiting, "ImagePullBackOff");
     eventually("the sick container is started again", LIMIT, || {
         let count = containers.value("pod/sick", ".status.containerStatuses[0].restartCount");
         count.parse::<u32>().is_ok_and(|count| count > 0)
     });
-    let told = member.tell(&["events", "--for", "pod/sick"]);
-    assert!(told.contains("Liveness probe failed"), "{told}");
-    assert!(member.tell(&["describe", "pod", "unpulled"]).contains("Failed to pull image"));
+    let events = member.expect_kubectl(&["events", "--for", "pod/sick"]);
+    assert!(events.contains("Liveness probe failed"), "{events}");
+    assert!(member.expect_kubectl(&["describe", "pod", "unpulled"]).contains("Failed to pull image"));
 
     let attach = ["run", "echo", "-i", "--rm", "--restart=Never", "--image=flotilla.test/tasks:1", "--command", "--"];
     let mut child = member.spawn(&[&attach[..], &["sh", "-c", "read x; echo heard $x"]].concat());
@@ -341,14 +342,14 @@ fn kubectl_shows_exited_and_failed_containers() {
     let output = child.wait_with_output().expect("kubectl ends");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("heard you"), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    member.tell(&["delete", "pod", "crashes", "sick", "unpulled", "--timeout=60s"]);
+    member.expect_kubectl(&["delete", "pod", "crashes", "sick", "unpulled", "--timeout=60s"]);
 }
 
 #[test]
 fn a_stopped_member_leaves_nothing_behind() {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(missing) = missing() {
-        eprintln!("SKIPPED: {missing}; `make test` as root brings it");
+        test_skip::skip(format_args!("{missing}; run `make test` as root to install it"));
         return;
     }
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: main, image: flotilla.test/x:1, command: [sleep, '1000']}]}\n";

@@ -71,17 +71,17 @@ fn logs_are_complete_and_missing_ones_have_a_reason() {
     ];
     let running = [("web", "Running"), ("ticker", "Running"), ("crasher", "Running"), ("two", "Running")];
     let member = member(&manifest.concat(), &running);
-    assert!(member.tell(&["logs", "web"]).contains("started nginx in pod default/web"));
-    assert!(member.tell(&["logs", "ticker"]).starts_with("one\ntwo\ntick\n"));
-    assert_eq!(member.tell(&["logs", "ticker", "--tail=1"]), "tick\n");
-    assert_eq!(member.tell(&["logs", "two", "-c", "setup"]), "prepared\n");
-    assert_eq!(member.tell(&["logs", "two", "-c", "a"]), "from a\n");
-    assert_eq!(member.tell(&["logs", "two", "-c", "a", "--limit-bytes=4"]), "from");
-    let stamped = member.tell(&["logs", "two", "-c", "a", "--timestamps"]);
+    assert!(member.expect_kubectl(&["logs", "web"]).contains("started nginx in pod default/web"));
+    assert!(member.expect_kubectl(&["logs", "ticker"]).starts_with("one\ntwo\ntick\n"));
+    assert_eq!(member.expect_kubectl(&["logs", "ticker", "--tail=1"]), "tick\n");
+    assert_eq!(member.expect_kubectl(&["logs", "two", "-c", "setup"]), "prepared\n");
+    assert_eq!(member.expect_kubectl(&["logs", "two", "-c", "a"]), "from a\n");
+    assert_eq!(member.expect_kubectl(&["logs", "two", "-c", "a", "--limit-bytes=4"]), "from");
+    let stamped = member.expect_kubectl(&["logs", "two", "-c", "a", "--timestamps"]);
     assert!(stamped.starts_with("20") && stamped.ends_with("Z from a\n"), "{stamped}");
     eventually("an old line is left out", LIMIT, || !member.ask(&["logs", "ticker", "--since=2s"]).contains("one"));
     eventually("the crash is over", LIMIT, || member.kubectl(&["logs", "crasher", "--previous"]).status.success());
-    assert!(member.tell(&["logs", "crasher", "--previous"]).contains("exiting with code 1"));
+    assert!(member.expect_kubectl(&["logs", "crasher", "--previous"]).contains("exiting with code 1"));
 
     let refused = |arguments: &[&str]| run(&member, &[], arguments, b"").stderr;
     let none = refused(&["logs", "web", "--previous"]);
@@ -95,7 +95,7 @@ fn logs_are_complete_and_missing_ones_have_a_reason() {
     let mut following = Ending(member.spawn(&["logs", "-f", "ticker", "--tail=0"]));
     let mut lines = BufReader::new(following.0.stdout.take().expect("a pipe")).lines();
     assert_eq!(lines.next().expect("a line").expect("text"), "tick");
-    member.tell(&["delete", "pod", "ticker", "--wait=false"]);
+    member.expect_kubectl(&["delete", "pod", "ticker", "--wait=false"]);
     assert!(lines.all(|line| line.is_ok()), "the log ends with its container");
 }
 
@@ -183,7 +183,7 @@ fn files_are_copied_into_a_container_and_back() {
         let remote = format!("web:{target}");
         let ran = run(&member, environment, &["cp", &local, &remote], b"");
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        assert_eq!(member.tell(&["exec", "web", "--", "cat", &format!("{target}/note")]), "hello\n");
+        assert_eq!(member.expect_kubectl(&["exec", "web", "--", "cat", &format!("{target}/note")]), "hello\n");
         let back = member.directory().join(format!("back{}", target.replace('/', "-")));
         let ran = run(&member, environment, &["cp", &remote, &back.display().to_string()], b"");
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -212,12 +212,12 @@ fn ports_of_pods_answer_through_port_forward_and_proxies() {
             }
         }
     }
-    let page = member.tell(&["get", "--raw", "/api/v1/namespaces/default/pods/web:80/proxy/some/path"]);
+    let page = member.expect_kubectl(&["get", "--raw", "/api/v1/namespaces/default/pods/web:80/proxy/some/path"]);
     assert!(page.contains(r#""pod":"web""#), "{page}");
     eventually("the service leads to the pod", LIMIT, || {
         member.ask(&["get", "--raw", "/api/v1/namespaces/default/services/web:8080/proxy/"]).contains(r#""pod":"web""#)
     });
-    assert!(member.tell(&["logs", "web"]).contains("GET /some/path 200"));
+    assert!(member.expect_kubectl(&["logs", "web"]).contains("GET /some/path 200"));
 }
 
 fn fetch(port: u16) -> String {
@@ -250,17 +250,17 @@ fn top_shows_what_pods_and_nodes_use() {
     let manifest = pod("busy", "flotilla.dev/usage-cpu: 250m, flotilla.dev/usage-memory: 64Mi", "image: nginx")
         + &pod("idle", "", "image: nginx");
     let member = member(&manifest, &[("busy", "Running"), ("idle", "Running")]);
-    let pods = member.tell(&["top", "pods", "--no-headers"]);
+    let pods = member.expect_kubectl(&["top", "pods", "--no-headers"]);
     let busy: Vec<&str> =
         pods.lines().find(|line| line.starts_with("busy")).expect("a line").split_whitespace().collect();
     assert_eq!(busy, ["busy", "250m", "64Mi"]);
-    let selected = member.tell(&["top", "pods", "-l", "app=idle", "--no-headers"]);
+    let selected = member.expect_kubectl(&["top", "pods", "-l", "app=idle", "--no-headers"]);
     assert!(selected.starts_with("idle") && !selected.contains("busy"), "{selected}");
-    let nodes = member.tell(&["top", "nodes", "--no-headers"]);
+    let nodes = member.expect_kubectl(&["top", "nodes", "--no-headers"]);
     let node: Vec<&str> = nodes.split_whitespace().collect();
     assert_eq!((node[0], node[1]), ("m1-node-1", "351m"), "{nodes}");
-    assert!(member.tell(&["api-resources", "--api-group=metrics.k8s.io"]).contains("PodMetrics"));
-    let raw = member.tell(&["get", "--raw", "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"]);
+    assert!(member.expect_kubectl(&["api-resources", "--api-group=metrics.k8s.io"]).contains("PodMetrics"));
+    let raw = member.expect_kubectl(&["get", "--raw", "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/busy"]);
     assert!(raw.contains(r#""kind":"PodMetrics""#), "{raw}");
 }
 
@@ -284,14 +284,14 @@ fn simulated_faults_take_effect_and_heal() {
         let events = member.ask(&["get", "events", "--no-headers"]);
         ["BackOff", "Unhealthy", "Failed", "Started"].iter().all(|reason| events.contains(reason))
     });
-    member.tell(&["annotate", "pod", "crasher", "unready", "unpulled", "flotilla.dev/simulate-"]);
-    member.tell(&["annotate", "pod", "crasher", "flotilla.dev/run-for-"]);
+    member.expect_kubectl(&["annotate", "pod", "crasher", "unready", "unpulled", "flotilla.dev/simulate-"]);
+    member.expect_kubectl(&["annotate", "pod", "crasher", "flotilla.dev/run-for-"]);
     for pod in ["unready", "unpulled", "crasher"] {
         shows(pod, "1/1");
     }
 
-    member.tell(&["annotate", "node", "m1-node-1", "flotilla.dev/simulate=not-ready"]);
+    member.expect_kubectl(&["annotate", "node", "m1-node-1", "flotilla.dev/simulate=not-ready"]);
     eventually("the node is not ready", LIMIT, || member.ask(&["get", "nodes", "--no-headers"]).contains("NotReady"));
-    member.tell(&["annotate", "node", "m1-node-1", "flotilla.dev/simulate-"]);
+    member.expect_kubectl(&["annotate", "node", "m1-node-1", "flotilla.dev/simulate-"]);
     eventually("the node is ready", LIMIT, || !member.ask(&["get", "nodes", "--no-headers"]).contains("NotReady"));
 }

@@ -34,7 +34,7 @@ fn through(plane: &Flotilla, cluster: &str, websockets: &str, arguments: &[&str]
 }
 
 #[track_caller]
-fn tell(plane: &Flotilla, cluster: &str, websockets: &str, arguments: &[&str]) -> String {
+fn expect_kubectl(plane: &Flotilla, cluster: &str, websockets: &str, arguments: &[&str]) -> String {
     let output = through(plane, cluster, websockets, arguments).output().expect("kubectl runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -47,7 +47,7 @@ fn reach(plane: &Flotilla, cluster: &str, member: &LightMember) {
         member.ask(&["get", "pod", "web", "-o=jsonpath={.status.phase}"]) == "Running"
     });
     for websockets in PROTOCOLS {
-        let ask = |arguments: &[&str]| tell(plane, cluster, websockets, arguments);
+        let ask = |arguments: &[&str]| expect_kubectl(plane, cluster, websockets, arguments);
         assert!(ask(&["get", "pods", "--no-headers"]).starts_with("web "));
         assert!(ask(&["logs", "web"]).contains("started nginx in pod default/web"));
         assert_eq!(ask(&["exec", "web", "--", "sh", "-c", "echo said from within"]), "said from within\n");
@@ -55,7 +55,9 @@ fn reach(plane: &Flotilla, cluster: &str, member: &LightMember) {
         assert_eq!(failed.expect("kubectl runs").status.code(), Some(3));
         assert!(page_of(plane, cluster, websockets).contains("pod: web"), "a page through port-forward");
     }
-    eventually("usage is available", LIMIT, || tell(plane, cluster, "true", &["top", "pods"]).contains("web"));
+    eventually("usage is available", LIMIT, || {
+        expect_kubectl(plane, cluster, "true", &["top", "pods"]).contains("web")
+    });
     watch(plane, cluster, member);
 }
 
@@ -82,9 +84,9 @@ fn page_of(plane: &Flotilla, cluster: &str, websockets: &str) -> String {
 fn watch(plane: &Flotilla, cluster: &str, member: &LightMember) {
     let mut watch = through(plane, cluster, "true", &["get", "configmaps", "-w", "-o=name"]).spawn().expect("starts");
     let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
-    member.tell(&["create", "configmap", "made-meanwhile"]);
-    let told = lines.by_ref().map_while(Result::ok).any(|line| line == "configmap/made-meanwhile");
-    assert!(told, "the watch ended without telling");
+    member.expect_kubectl(&["create", "configmap", "made-meanwhile"]);
+    let found = lines.by_ref().map_while(Result::ok).any(|line| line == "configmap/made-meanwhile");
+    assert!(found, "the watch ended without the event");
     watch.kill().expect("ends");
     watch.wait().expect("ended");
 }

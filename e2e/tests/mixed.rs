@@ -133,7 +133,7 @@ impl Mixed {
         let mixed = Self { plane, real, light, _agents: agents };
         for pushed in [CLUSTERS[0], CLUSTERS[2]] {
             let config = mixed.kubeconfig(pushed).to_str().expect("a path in UTF-8");
-            mixed.tell(&["join", pushed, "--cluster-kubeconfig", config]);
+            mixed.expect_kubectl(&["join", pushed, "--cluster-kubeconfig", config]);
         }
         for cluster in CLUSTERS {
             mixed.on_plane(&["get", "cluster", cluster, READY], "True");
@@ -149,7 +149,7 @@ impl Mixed {
     }
 
     #[track_caller]
-    fn tell(&self, arguments: &[&str]) {
+    fn expect_kubectl(&self, arguments: &[&str]) {
         let output = run(&binary(), &self.plane.kubeconfig, arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
     }
@@ -255,10 +255,10 @@ fn members_are_reached_through_the_plane(fleet: &Mixed) {
 
 /// A tainted member loses its replicas to the others, and gets back only what they cannot run.
 fn replicas_of_a_lost_member_move(fleet: &Mixed) {
-    fleet.tell(&["taint", "clusters", "light-pull", "lost=yes:NoExecute"]);
+    fleet.expect_kubectl(&["taint", "clusters", "light-pull", "lost=yes:NoExecute"]);
     fleet.in_member("light-pull", &["-n=shop", "get", "deploy", "divided", "--ignore-not-found", "-o=name"], "");
     fleet.on_plane(&["-n=shop", "get", "deploy", "divided", "-o=jsonpath={.status.readyReplicas}"], "8");
-    fleet.tell(&["taint", "clusters", "light-pull", "lost:NoExecute-"]);
+    fleet.expect_kubectl(&["taint", "clusters", "light-pull", "lost:NoExecute-"]);
     fleet.in_member(
         "light-pull",
         &["-n=shop", "get", "deploy", "everywhere", "-o=jsonpath={.status.readyReplicas}"],

@@ -7,7 +7,7 @@ use e2e::agent::Agent;
 use e2e::fleet::{Fleet, READY_REPLICAS, application, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl, programs};
 use e2e::member::{self, Member};
-use e2e::rights;
+use e2e::permissions;
 
 fn fleet(names: &[&str]) -> Option<Fleet> {
     let members = Member::start_all(names, 1)?;
@@ -44,7 +44,7 @@ fn agent_kubeconfig(member: &Member, directory: &Path) -> PathBuf {
 fn clusters_registered_by_karmadactl_work() {
     let karmadactl = programs().join("karmadactl");
     if !karmadactl.exists() {
-        eprintln!("SKIPPED: karmadactl is not in {}; `make test` builds it", programs().display());
+        test_skip::skip(format_args!("karmadactl is not in {}; `make test` builds it", programs().display()));
         return;
     }
     let Some(fleet) = fleet(&["theirs", "ours"]) else { return };
@@ -191,7 +191,7 @@ fn an_agent_is_limited_to_its_cluster(fleet: &Fleet, config: &Path) {
     assert!(own.status.success() && !own.stdout.is_empty(), "{}", text(&own));
     let own = kubectl(config, &["get", "cluster", "m1", "-o=name"]);
     assert!(own.status.success(), "{}", text(&own));
-    assert_eq!(rights::allowed(config), RIGHTS);
+    assert_eq!(permissions::allowed(config), RIGHTS);
     for tried in FORBIDDEN {
         let words: Vec<&str> = tried.split_whitespace().collect();
         let output = kubectl(config, &words);

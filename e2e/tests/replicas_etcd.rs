@@ -25,12 +25,12 @@ const LIMIT: Duration = Duration::from_secs(90);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A watch that must survive everything.
-struct Watch {
+struct RecordedWatch {
     child: Child,
     names: mpsc::Receiver<String>,
 }
 
-impl Watch {
+impl RecordedWatch {
     fn start(kubeconfig: &Path) -> Self {
         let mut child = Command::new(programs().join("kubectl"))
             .arg("--kubeconfig")
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RecordedWatch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -82,7 +82,7 @@ fn losing_an_etcd_node_is_transparent_and_losing_the_quorum_is_reported() {
     let loads = [Load::start(&kubeconfigs[0], "a"), Load::start(&kubeconfigs[1], "b")];
     let go_on = |writes| loads.iter().for_each(|load| load.go_on(writes, LIMIT));
     go_on(1);
-    let watch = Watch::start(&kubeconfigs[0]);
+    let watch = RecordedWatch::start(&kubeconfigs[0]);
     go_on(20);
 
     // First the leader, then a follower.

@@ -39,17 +39,17 @@ spec:
 }
 
 /// The members, and all events of the placed objects in each.
-struct Members {
-    members: Vec<(LightMember, History)>,
+struct RecordedMembers {
+    members: Vec<(LightMember, MemberHistory)>,
 }
 
 /// The recorded watch of one member.
-struct History {
+struct MemberHistory {
     child: Child,
     file: PathBuf,
 }
 
-impl History {
+impl MemberHistory {
     fn start(member: &LightMember) -> Self {
         let file = member.directory().join("history");
         let child = Command::new(programs().join("kubectl"))
@@ -72,14 +72,14 @@ impl History {
     }
 }
 
-impl Drop for History {
+impl Drop for MemberHistory {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Members {
+impl RecordedMembers {
     fn join(plane: &Path) -> Self {
         let members: Vec<LightMember> = (0..MEMBERS).map(|_| LightMember::start(&[])).collect();
         for (number, member) in members.iter().enumerate() {
@@ -95,7 +95,7 @@ impl Members {
             });
         }
         let with_history = |member: LightMember| {
-            let history = History::start(&member);
+            let history = MemberHistory::start(&member);
             (member, history)
         };
         Self { members: members.into_iter().map(with_history).collect() }
@@ -129,7 +129,7 @@ fn a_killed_or_suspended_leader_loses_and_repeats_nothing() {
     let first = replicas.wait_for_leader(0, None, LIMIT);
     let standing = (first + 1) % 3;
     let plane = replicas.get(standing).kubeconfig.clone();
-    let members = Members::join(&plane);
+    let members = RecordedMembers::join(&plane);
     create(&plane, &policies());
     let second = kill_in_the_middle(&mut replicas, first, &plane, &members);
     replicas.restart(first);
@@ -137,7 +137,7 @@ fn a_killed_or_suspended_leader_loses_and_repeats_nothing() {
 }
 
 /// Kills the leader during 2,000 placements. Returns the new leader.
-fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, members: &Members) -> usize {
+fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, members: &RecordedMembers) -> usize {
     let standing = (first + 1) % 3;
     let start = Instant::now();
     let (killed, second) = std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, membe
 }
 
 /// A leader is suspended with full queues and resumes after another has finished its work and reverted it.
-fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &Members) {
+fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &RecordedMembers) {
     const BURST: usize = 120;
     let asked = (0..3).find(|number| *number != frozen).expect("three replicas");
     let plane = replicas.get(asked).kubeconfig.clone();

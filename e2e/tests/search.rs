@@ -41,7 +41,7 @@ fn config_map(name: &str) -> String {
     )
 }
 
-struct World {
+struct SearchFleet {
     plane: Flotilla,
     pushed: Member,
     pulled: LightMember,
@@ -50,7 +50,7 @@ struct World {
     proxy: PathBuf,
 }
 
-impl World {
+impl SearchFleet {
     fn start() -> Option<Self> {
         let (plane, pushed, pulled) = std::thread::scope(|scope| {
             let pushed = scope.spawn(|| Member::start("pushed", 1));
@@ -68,13 +68,13 @@ impl World {
         let config = std::fs::read_to_string(&plane.kubeconfig).expect("a kubeconfig");
         let port = format!(":{}", plane.port());
         std::fs::write(&proxy, config.replace(&port, &format!("{port}{PROXY}"))).expect("written");
-        let world = Self { plane, pushed, pulled, agent: Some(agent), proxy };
+        let fleet = Self { plane, pushed, pulled, agent: Some(agent), proxy };
         for cluster in ["pushed", "pulled"] {
-            world.until(&format!("{cluster} is ready"), || {
-                world.on_plane(&["get", "cluster", cluster, READY]) == "True"
+            fleet.until(&format!("{cluster} is ready"), || {
+                fleet.on_plane(&["get", "cluster", cluster, READY]) == "True"
             });
         }
-        Some(world)
+        Some(fleet)
     }
 
     #[track_caller]
@@ -103,7 +103,7 @@ impl World {
     }
 
     #[track_caller]
-    fn tell(&self, arguments: &[&str]) -> String {
+    fn expect_kubectl(&self, arguments: &[&str]) -> String {
         let output = self.through(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -136,26 +136,26 @@ impl World {
 
 #[test]
 fn kubectl_reads_and_writes_what_members_have_through_the_plane() {
-    let Some(mut world) = World::start() else { return };
-    discovery_lists_the_search_endpoints(&world);
-    without_a_registry_the_plane_answers_for_itself(&world);
-    world.apply(REGISTRY);
+    let Some(mut fleet) = SearchFleet::start() else { return };
+    discovery_lists_the_search_endpoints(&fleet);
+    without_a_registry_the_plane_answers_for_itself(&fleet);
+    fleet.apply(REGISTRY);
     let (both, one, other) = (config_map("both"), config_map("only-pushed"), config_map("only-pulled"));
-    let made = member::apply(world.pushed.kubeconfig(), &["apply", "-f", "-"], &[both.clone(), one].concat());
+    let made = member::apply(fleet.pushed.kubeconfig(), &["apply", "-f", "-"], &[both.clone(), one].concat());
     assert!(made.status.success(), "{}", text(&made));
-    world.pulled.apply(&[both, other].concat());
-    search_finds_by_path_and_labels(&world);
-    lists_are_merged_and_paged(&world);
-    gets_name_their_member_or_report_why_not(&world);
-    watches_cover_all_members(&world);
-    writes_go_to_the_member_that_has_the_object(&world);
-    streams_and_scales_reach_the_member(&world);
-    permissions_are_those_of_the_caller(&world);
-    a_lost_member_does_not_block_requests(&mut world);
+    fleet.pulled.apply(&[both, other].concat());
+    search_finds_by_path_and_labels(&fleet);
+    lists_are_merged_and_paged(&fleet);
+    gets_name_their_member_or_report_why_not(&fleet);
+    watches_cover_all_members(&fleet);
+    writes_go_to_the_member_that_has_the_object(&fleet);
+    streams_and_scales_reach_the_member(&fleet);
+    permissions_are_those_of_the_caller(&fleet);
+    a_lost_member_does_not_block_requests(&mut fleet);
 }
 
-fn discovery_lists_the_search_endpoints(world: &World) {
-    let said = world.on_plane(&["get", "--raw", "/apis/search.karmada.io/v1alpha1"]);
+fn discovery_lists_the_search_endpoints(fleet: &SearchFleet) {
+    let said = fleet.on_plane(&["get", "--raw", "/apis/search.karmada.io/v1alpha1"]);
     let list: Value = serde_json::from_str(&said).expect("JSON");
     let verbs = |name: &str| {
         let found = list["resources"].as_array().expect("resources").iter().find(|resource| resource["name"] == name);
@@ -166,62 +166,62 @@ fn discovery_lists_the_search_endpoints(world: &World) {
     assert!(verbs("resourceregistries").contains("watch"));
 }
 
-fn without_a_registry_the_plane_answers_for_itself(world: &World) {
-    assert!(world.plane.kubectl(&["create", "configmap", "of-the-plane"]).status.success());
-    assert_eq!(world.tell(&["get", "configmap", "of-the-plane", "-o=name"]), "configmap/of-the-plane");
-    assert_eq!(world.found("api/v1/configmaps"), Vec::<String>::new());
-    let unknown = world.plane.kubectl(&["get", "--raw", &format!("{CACHE}/api/v1/unheard-of")]);
+fn without_a_registry_the_plane_answers_for_itself(fleet: &SearchFleet) {
+    assert!(fleet.plane.kubectl(&["create", "configmap", "of-the-plane"]).status.success());
+    assert_eq!(fleet.expect_kubectl(&["get", "configmap", "of-the-plane", "-o=name"]), "configmap/of-the-plane");
+    assert_eq!(fleet.found("api/v1/configmaps"), Vec::<String>::new());
+    let unknown = fleet.plane.kubectl(&["get", "--raw", &format!("{CACHE}/api/v1/unheard-of")]);
     assert!(text(&unknown).contains("InternalError"), "{}", text(&unknown));
     let store =
         "  backendStore: {openSearch: {addresses: ['https://10.0.0.1:9200'], secretRef: {namespace: a, name: b}}}\n";
     let registry = format!("{}{store}", REGISTRY.trim_start());
-    let tried = member::apply(&world.plane.kubeconfig, &["create", "--dry-run=server", "-f", "-"], &registry);
+    let tried = member::apply(&fleet.plane.kubeconfig, &["create", "--dry-run=server", "-f", "-"], &registry);
     assert!(tried.status.success() && text(&tried).contains("nothing is written to OpenSearch"), "{}", text(&tried));
 }
 
-fn search_finds_by_path_and_labels(world: &World) {
+fn search_finds_by_path_and_labels(fleet: &SearchFleet) {
     let labelled = "api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch";
     let expected = ["pulled:both", "pulled:only-pulled", "pushed:both", "pushed:only-pushed"];
-    world.until("search finds the objects of both members", || world.found(labelled) == expected);
-    assert_eq!(world.found("api/v1/namespaces/default/configmaps/both"), ["pulled:both", "pushed:both"]);
-    assert_eq!(world.found("api/v1/namespaces/default/configmaps/missing"), Vec::<String>::new());
-    assert!(world.found("api/v1/nodes").iter().any(|node| node == "pushed:node-0"));
-    let list = world.on_plane(&["get", "--raw", &format!("{CACHE}/api/v1/namespaces/default/configmaps/both")]);
+    fleet.until("search finds the objects of both members", || fleet.found(labelled) == expected);
+    assert_eq!(fleet.found("api/v1/namespaces/default/configmaps/both"), ["pulled:both", "pushed:both"]);
+    assert_eq!(fleet.found("api/v1/namespaces/default/configmaps/missing"), Vec::<String>::new());
+    assert!(fleet.found("api/v1/nodes").iter().any(|node| node == "pushed:node-0"));
+    let list = fleet.on_plane(&["get", "--raw", &format!("{CACHE}/api/v1/namespaces/default/configmaps/both")]);
     assert!(list.starts_with(r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":["#), "{list}");
 }
 
-fn lists_are_merged_and_paged(world: &World) {
+fn lists_are_merged_and_paged(fleet: &SearchFleet) {
     let expected = "pulled:both pulled:only-pulled pushed:both pushed:only-pushed";
     for chunk in ["--chunk-size=0", "--chunk-size=1", "--chunk-size=3", "--chunk-size=500"] {
-        assert_eq!(world.tell(&["get", "configmaps", "-l", "app=search", chunk, FOUND]), expected, "{chunk}");
+        assert_eq!(fleet.expect_kubectl(&["get", "configmaps", "-l", "app=search", chunk, FOUND]), expected, "{chunk}");
     }
-    assert_eq!(world.tell(&["get", "configmaps", "-A", "-l", "app=search", FOUND]), expected);
+    assert_eq!(fleet.expect_kubectl(&["get", "configmaps", "-A", "-l", "app=search", FOUND]), expected);
     let by_name = ["get", "configmaps", "--field-selector=metadata.name=both", FOUND];
-    assert_eq!(world.tell(&by_name), "pulled:both pushed:both");
-    let table = world.tell(&["get", "configmaps", "-l", "app=search"]);
+    assert_eq!(fleet.expect_kubectl(&by_name), "pulled:both pushed:both");
+    let table = fleet.expect_kubectl(&["get", "configmaps", "-l", "app=search"]);
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(words[0], ["NAME", "DATA", "AGE"], "{table}");
     assert_eq!(words[1][..2], ["both", "1"], "{table}");
-    let nodes = world.tell(&["get", "nodes"]);
+    let nodes = fleet.expect_kubectl(&["get", "nodes"]);
     assert!(nodes.contains("node-0") && nodes.contains("STATUS") && nodes.lines().count() >= 3, "{nodes}");
-    world.refused(&["get", "configmaps", "--field-selector=data.k=v"], "is not a known field selector");
+    fleet.refused(&["get", "configmaps", "--field-selector=data.k=v"], "is not a known field selector");
 }
 
-fn gets_name_their_member_or_report_why_not(world: &World) {
+fn gets_name_their_member_or_report_why_not(fleet: &SearchFleet) {
     let member = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
-    assert_eq!(world.tell(&["get", "configmap", "only-pulled", member]), "pulled");
-    assert_eq!(world.tell(&["get", "configmap", "only-pushed", member]), "pushed");
-    world.refused(&["get", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
-    world.refused(&["get", "configmap", "missing"], "configmaps \"missing\" not found");
+    assert_eq!(fleet.expect_kubectl(&["get", "configmap", "only-pulled", member]), "pulled");
+    assert_eq!(fleet.expect_kubectl(&["get", "configmap", "only-pushed", member]), "pushed");
+    fleet.refused(&["get", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
+    fleet.refused(&["get", "configmap", "missing"], "configmaps \"missing\" not found");
     // Objects of the control plane itself are not returned.
-    world.refused(&["get", "configmap", "of-the-plane"], "not found");
-    assert!(world.tell(&["get", "resourceregistries", "-o=name"]).ends_with("/everything"));
+    fleet.refused(&["get", "configmap", "of-the-plane"], "not found");
+    assert!(fleet.expect_kubectl(&["get", "resourceregistries", "-o=name"]).ends_with("/everything"));
 }
 
-fn watches_cover_all_members(world: &World) {
+fn watches_cover_all_members(fleet: &SearchFleet) {
     let mut watch = Command::new(programs().join("kubectl"))
         .arg("--kubeconfig")
-        .arg(&world.proxy)
+        .arg(&fleet.proxy)
         .args(["get", "configmaps", "-l", "app=search", "-w", "-o=name"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -230,66 +230,68 @@ fn watches_cover_all_members(world: &World) {
     let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let initial: Vec<String> = lines.by_ref().take(4).collect();
     assert_eq!(initial.iter().filter(|line| *line == "configmap/both").count(), 2, "{initial:?}");
-    world.pulled.apply(&config_map("later-pulled"));
+    fleet.pulled.apply(&config_map("later-pulled"));
     assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"));
-    let made = member::apply(world.pushed.kubeconfig(), &["apply", "-f", "-"], &config_map("later-pushed"));
+    let made = member::apply(fleet.pushed.kubeconfig(), &["apply", "-f", "-"], &config_map("later-pushed"));
     assert!(made.status.success(), "{}", text(&made));
     assert_eq!(lines.next().as_deref(), Some("configmap/later-pushed"));
-    world.pulled.tell(&["delete", "configmap", "later-pulled"]);
+    fleet.pulled.expect_kubectl(&["delete", "configmap", "later-pulled"]);
     assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"), "its deletion");
     watch.kill().expect("ends");
     watch.wait().expect("ended");
 }
 
-fn writes_go_to_the_member_that_has_the_object(world: &World) {
-    world.refused(&["create", "configmap", "new"], "create is not supported on resources of kind \"configmaps\"");
-    world.refused(&["delete", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
-    let many = world.plane.kubectl(&["delete", "--raw", &format!("{PROXY}/api/v1/namespaces/default/configmaps")]);
+fn writes_go_to_the_member_that_has_the_object(fleet: &SearchFleet) {
+    fleet.refused(&["create", "configmap", "new"], "create is not supported on resources of kind \"configmaps\"");
+    fleet.refused(&["delete", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
+    let many = fleet.plane.kubectl(&["delete", "--raw", &format!("{PROXY}/api/v1/namespaces/default/configmaps")]);
     assert!(text(&many).contains("deletecollection is not supported"), "{}", text(&many));
     for (name, data) in [("only-pulled", r#"{"data":{"k":"patched"}}"#), ("only-pushed", r#"{"data":{"k":"too"}}"#)] {
-        world.tell(&["patch", "configmap", name, "--type=merge", "-p", data]);
+        fleet.expect_kubectl(&["patch", "configmap", name, "--type=merge", "-p", data]);
     }
     let value = ["get", "configmap", "only-pulled", "-o=jsonpath={.data.k}"];
-    assert_eq!(world.pulled.ask(&value), "patched");
-    assert_eq!(world.tell(&value), "patched", "the written value is read back");
-    assert_eq!(world.pushed.ask(&["get", "configmap", "only-pushed", "-o=jsonpath={.data.k}"]), "too");
+    assert_eq!(fleet.pulled.ask(&value), "patched");
+    assert_eq!(fleet.expect_kubectl(&value), "patched", "the written value is read back");
+    assert_eq!(fleet.pushed.ask(&["get", "configmap", "only-pushed", "-o=jsonpath={.data.k}"]), "too");
     // An object is written back unchanged: with the combined resourceVersion and the cluster annotation.
-    let shown = world.tell(&["get", "configmap", "only-pulled", "-o=json"]);
+    let shown = fleet.expect_kubectl(&["get", "configmap", "only-pulled", "-o=json"]);
     assert!(shown.contains("cached-from-cluster"), "{shown}");
-    let replaced = member::apply(&world.proxy, &["replace", "-f", "-"], &shown.replace("patched", "replaced"));
+    let replaced = member::apply(&fleet.proxy, &["replace", "-f", "-"], &shown.replace("patched", "replaced"));
     assert!(replaced.status.success(), "{}", text(&replaced));
-    assert_eq!(world.pulled.ask(&value), "replaced");
+    assert_eq!(fleet.pulled.ask(&value), "replaced");
     let stamp = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
-    assert_eq!(world.pulled.ask(&["get", "configmap", "only-pulled", stamp]), "", "the stamp stays here");
-    let again = member::apply(&world.proxy, &["replace", "-f", "-"], &shown);
+    assert_eq!(fleet.pulled.ask(&["get", "configmap", "only-pulled", stamp]), "", "the stamp stays here");
+    let again = member::apply(&fleet.proxy, &["replace", "-f", "-"], &shown);
     assert!(text(&again).contains("the object has been modified"), "an old version is refused: {}", text(&again));
-    world.tell(&["label", "configmap", "only-pulled", "done=yes"]);
-    assert_eq!(world.pulled.ask(&["get", "configmap", "only-pulled", "-o=jsonpath={.metadata.labels.done}"]), "yes");
-    world.tell(&["delete", "configmap", "later-pushed"]);
-    assert_eq!(world.pushed.ask(&["get", "configmap", "later-pushed", "--ignore-not-found", "-o=name"]), "");
+    fleet.expect_kubectl(&["label", "configmap", "only-pulled", "done=yes"]);
+    assert_eq!(fleet.pulled.ask(&["get", "configmap", "only-pulled", "-o=jsonpath={.metadata.labels.done}"]), "yes");
+    fleet.expect_kubectl(&["delete", "configmap", "later-pushed"]);
+    assert_eq!(fleet.pushed.ask(&["get", "configmap", "later-pushed", "--ignore-not-found", "-o=name"]), "");
 }
 
-fn streams_and_scales_reach_the_member(world: &World) {
+fn streams_and_scales_reach_the_member(fleet: &SearchFleet) {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: main, image: nginx}]}}";
-    world.pulled.apply(pod);
+    fleet.pulled.apply(pod);
     let phase = ["get", "pod", "web", "-o=jsonpath={.status.phase}"];
-    world.until("the pod runs and is seen to", || world.ask(&phase) == "Running");
-    assert!(world.tell(&["logs", "web"]).contains("started nginx in pod default/web"));
-    assert_eq!(world.tell(&["exec", "web", "--", "sh", "-c", "echo said from within"]), "said from within");
-    let deployed = world.pushed.kubectl(&["create", "deployment", "scaled", "--image=nginx"]);
+    fleet.until("the pod runs and is seen to", || fleet.ask(&phase) == "Running");
+    assert!(fleet.expect_kubectl(&["logs", "web"]).contains("started nginx in pod default/web"));
+    assert_eq!(fleet.expect_kubectl(&["exec", "web", "--", "sh", "-c", "echo said from within"]), "said from within");
+    let deployed = fleet.pushed.kubectl(&["create", "deployment", "scaled", "--image=nginx"]);
     assert!(deployed.status.success(), "{}", text(&deployed));
-    world.until("the deployment is seen", || world.through(&["get", "deployment", "scaled"]).status.success());
-    world.tell(&["scale", "deployment", "scaled", "--replicas=3"]);
-    assert_eq!(world.pushed.ask(&["get", "deployment", "scaled", "-o=jsonpath={.spec.replicas}"]), "3");
-    assert!(world.tell(&["rollout", "status", "deployment", "scaled", "--timeout=60s"]).contains("successfully"));
+    fleet.until("the deployment is seen", || fleet.through(&["get", "deployment", "scaled"]).status.success());
+    fleet.expect_kubectl(&["scale", "deployment", "scaled", "--replicas=3"]);
+    assert_eq!(fleet.pushed.ask(&["get", "deployment", "scaled", "-o=jsonpath={.spec.replicas}"]), "3");
+    assert!(
+        fleet.expect_kubectl(&["rollout", "status", "deployment", "scaled", "--timeout=60s"]).contains("successfully")
+    );
 }
 
-fn permissions_are_those_of_the_caller(world: &World) {
+fn permissions_are_those_of_the_caller(fleet: &SearchFleet) {
     let forbidden = "cannot get resource \"proxying/proxy\" in API group \"search.karmada.io\"";
-    world.refused(&["--as=nobody", "get", "configmaps"], "orbidden");
-    let asked = world.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
+    fleet.refused(&["--as=nobody", "get", "configmaps"], "orbidden");
+    let asked = fleet.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
     assert!(text(&asked).contains(forbidden), "{}", text(&asked));
-    let asked = world.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
+    let asked = fleet.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
     assert!(text(&asked).contains("cannot get resource \"search/api\""), "{}", text(&asked));
     let rules = "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -303,35 +305,35 @@ metadata: {name: through-proxying}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: through-proxying}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
 ";
-    world.apply(rules);
+    fleet.apply(rules);
     let list = format!("{PROXY}/api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch");
-    let read = world.plane.kubectl(&["--as=ada", "get", "--raw", &list]);
+    let read = fleet.plane.kubectl(&["--as=ada", "get", "--raw", &list]);
     assert!(text(&read).contains("only-pulled"), "{}", text(&read));
     // The control plane itself knows ada, and so does each member.
-    let own = world.plane.kubectl(&["--as=ada", "get", "--raw", &format!("{PROXY}/api/v1/secrets")]);
+    let own = fleet.plane.kubectl(&["--as=ada", "get", "--raw", &format!("{PROXY}/api/v1/secrets")]);
     assert!(text(&own).contains("User \"ada\" cannot list resource \"secrets\""), "{}", text(&own));
-    world.until("the members let the control plane impersonate ada, a read-only user", || {
+    fleet.until("the members let the control plane impersonate ada, a read-only user", || {
         ["only-pulled", "only-pushed"].iter().all(|name| {
             let tried =
-                world.ask(&["--as=ada", "patch", "configmap", name, "--type=merge", "-p", r#"{"data":{"k":"x"}}"#]);
+                fleet.ask(&["--as=ada", "patch", "configmap", name, "--type=merge", "-p", r#"{"data":{"k":"x"}}"#]);
             tried.contains("User \"ada\" cannot patch resource \"configmaps\"")
         })
     });
 }
 
-fn a_lost_member_does_not_block_requests(world: &mut World) {
-    world.agent = None;
+fn a_lost_member_does_not_block_requests(fleet: &mut SearchFleet) {
+    fleet.agent = None;
     let list = ["get", "configmaps", "-l", "app=search", FOUND];
-    world.until("objects of the lost member are no longer shown", || {
+    fleet.until("objects of the lost member are no longer shown", || {
         let start = Instant::now();
-        let said = world.tell(&list);
+        let said = fleet.expect_kubectl(&list);
         assert!(start.elapsed() < Duration::from_secs(20), "no list hangs");
         said == "pushed:both pushed:only-pushed"
     });
-    assert_eq!(world.tell(&["get", "configmap", "both", "-o=name"]), "configmap/both", "one is left");
-    assert!(world.plane.kubectl(&["delete", "resourceregistry", "everything"]).status.success());
-    world.until("without a registry the plane answers for itself", || {
-        world.ask(&["get", "configmap", "of-the-plane", "-o=name"]) == "configmap/of-the-plane"
+    assert_eq!(fleet.expect_kubectl(&["get", "configmap", "both", "-o=name"]), "configmap/both", "one is left");
+    assert!(fleet.plane.kubectl(&["delete", "resourceregistry", "everything"]).status.success());
+    fleet.until("without a registry the plane answers for itself", || {
+        fleet.ask(&["get", "configmap", "of-the-plane", "-o=name"]) == "configmap/of-the-plane"
     });
 }
 

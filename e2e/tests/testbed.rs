@@ -96,7 +96,7 @@ fn one_command_starts_a_control_plane_members_and_a_registry() {
     // Healthy processes are not touched.
     let before = pids(&bed);
     assert!(before.iter().all(Option::is_some), "{before:?}");
-    let said = bed.good(&["up"]);
+    let said = bed.run_ok(&["up"]);
     assert!(said.contains("The testbed is ready"), "{said}");
     assert_eq!(pids(&bed), before);
 }
@@ -118,21 +118,21 @@ fn failures_are_repaired() {
     eventually("no process is left", CROSSING, || bed.processes().is_empty());
     let status = bed.flotilla(&["status"]);
     assert!(!status.status.success() && text(&status).contains("is not running"), "{}", text(&status));
-    bed.good(&["up"]);
+    bed.run_ok(&["up"]);
     for member in ["member1", "member3"] {
         bed.wait(member, &["get", "deploy", "kept", READY_REPLICAS], "1");
     }
 
     // A member with lost data is a new cluster: it is registered again and gets its workloads.
-    bed.good(&["stop", "member1"]);
+    bed.run_ok(&["stop", "member1"]);
     assert_eq!(bed.part("member1")["state"], "Stopped");
     std::fs::remove_dir_all(bed.directory().join("data/member1")).expect("removed");
-    bed.good(&["up"]);
+    bed.run_ok(&["up"]);
     bed.wait("member1", &["get", "deploy", "kept", READY_REPLICAS], "1");
 
     // So is a stopped pull-mode member.
-    bed.good(&["stop", "member3"]);
-    bed.good(&["start", "member3"]);
+    bed.run_ok(&["stop", "member3"]);
+    bed.run_ok(&["start", "member3"]);
     bed.wait_ready("member3", "True");
 }
 
@@ -146,7 +146,7 @@ fn several_testbeds_run_concurrently() {
     let [one, two] = &beds;
     assert!(one.kubectl(PLANE, &["create", "configmap", "mine"]).status.success());
     assert_eq!(two.ask(PLANE, &["get", "configmap", "mine", "--ignore-not-found"]), "");
-    one.good(&["down"]);
+    one.run_ok(&["down"]);
     assert_eq!(two.status()["ready"], true);
     // A requested port that is in use is rejected, with a remedy.
     let taken = port_of(two, "karmada").to_string();
@@ -160,25 +160,25 @@ fn a_snapshot_restores_everything() {
     let bed = Testbed::up(&["--no-registry"]);
     bed.apply(&nginx("web", 1, "member1, member3"));
     bed.wait(PLANE, &["get", "deploy", "web", READY_REPLICAS], "2");
-    bed.good(&["snapshot", "good"]);
+    bed.run_ok(&["snapshot", "good"]);
     // It continues from the snapshot.
     assert!(bed.kubectl(PLANE, &["delete", "deploy", "web"]).status.success());
     bed.wait("member1", &["get", "deploy", "web", "--ignore-not-found", "-o=name"], "");
     bed.apply(&nginx("later", 1, "member1"));
     bed.wait("member1", &["get", "deploy", "later", READY_REPLICAS], "1");
-    bed.good(&["restore", "good"]);
+    bed.run_ok(&["restore", "good"]);
     for member in ["member1", "member3"] {
         bed.wait(member, &["get", "deploy", "web", READY_REPLICAS], "1");
         bed.wait_ready(member, "True");
     }
     bed.wait("member1", &["get", "deploy", "later", "--ignore-not-found", "-o=name"], "");
-    assert!(bed.good(&["snapshot"]).contains("\ngood "), "it is listed");
+    assert!(bed.run_ok(&["snapshot"]).contains("\ngood "), "it is listed");
     let again = bed.flotilla(&["snapshot", "good"]);
     assert!(text(&again).contains("already exists"), "{}", text(&again));
     let missing = bed.flotilla(&["restore", "bad"]);
     assert!(text(&missing).contains("snapshot bad not found; existing snapshots: good"), "{}", text(&missing));
 
-    bed.good(&["reset"]);
+    bed.run_ok(&["reset"]);
     bed.wait(PLANE, &["get", "deploy", "-A", "-o=name"], "");
     bed.wait_ready("member3", "True");
 }
@@ -193,24 +193,24 @@ fn a_port_forwards_to_a_pod_and_its_replacements() {
     drop(listener);
     let pod = bed.ask("member1", &["get", "pods", "-l", "app=web", "-o=jsonpath={.items[0].metadata.name}"]);
     let ports = format!("{port}:80");
-    let said = bed.good(&["expose", "web", "--cluster", "member1", "--pod", &pod, "--port", &ports]);
+    let said = bed.run_ok(&["expose", "web", "--cluster", "member1", "--pod", &pod, "--port", &ports]);
     assert!(said.contains(&format!("to default/{pod}")), "{said}");
     let answers = || fetch(port, "/").starts_with("HTTP/1.") && fetch(port, "/").contains("200");
     eventually("the pod answers", CROSSING, answers);
 
     assert!(bed.kubectl("member1", &["delete", "pod", &pod]).status.success());
     eventually("another pod answers", CROSSING, || {
-        let list = bed.good(&["forwards"]);
+        let list = bed.run_ok(&["forwards"]);
         list.contains("default/web-") && !list.contains(&pod) && answers()
     });
     // It is restored after a restart.
-    bed.good(&["down"]);
+    bed.run_ok(&["down"]);
     assert_eq!(fetch(port, "/"), "");
-    bed.good(&["up"]);
+    bed.run_ok(&["up"]);
     eventually("the pod answers again", CROSSING, answers);
-    bed.good(&["unexpose", "web"]);
+    bed.run_ok(&["unexpose", "web"]);
     assert_eq!(fetch(port, "/"), "");
-    assert!(!bed.good(&["forwards"]).contains("default/web-"));
+    assert!(!bed.run_ok(&["forwards"]).contains("default/web-"));
 }
 
 #[test]
@@ -219,9 +219,9 @@ fn every_fault_takes_effect_and_heals() {
     for member in MEMBERS {
         bed.wait_ready(member, "True");
     }
-    bed.good(&["fault", "member1", "kill"]);
-    bed.good(&["fault", "member2", "errors"]);
-    bed.good(&["fault", "member3", "partition"]);
+    bed.run_ok(&["fault", "member1", "kill"]);
+    bed.run_ok(&["fault", "member2", "errors"]);
+    bed.run_ok(&["fault", "member3", "partition"]);
     assert!(text(&bed.kubectl("member2", &["get", "--raw", "/readyz"])).contains("told to fail"));
     bed.wait_ready("member1", "False");
     bed.wait_ready("member2", "False");
@@ -229,15 +229,15 @@ fn every_fault_takes_effect_and_heals() {
     let note = bed.part("member1")["note"].as_str().unwrap_or_default().to_owned();
     assert!(note.contains("fault kill") && bed.pid("member1").is_none(), "{note}");
     for member in MEMBERS {
-        bed.good(&["fault", member, "heal"]);
+        bed.run_ok(&["fault", member, "heal"]);
     }
     for member in MEMBERS {
         bed.wait_ready(member, "True");
     }
 
-    bed.good(&["fault", "member1", "expire-credentials"]);
-    bed.good(&["fault", "member2", "partition"]);
-    bed.good(&["fault", "member3", "expire-credentials"]);
+    bed.run_ok(&["fault", "member1", "expire-credentials"]);
+    bed.run_ok(&["fault", "member2", "partition"]);
+    bed.run_ok(&["fault", "member3", "expire-credentials"]);
     bed.wait_ready("member1", "False");
     bed.wait_ready("member2", "False");
     bed.wait_ready("member3", "Unknown");
@@ -252,15 +252,15 @@ fn every_fault_takes_effect_and_heals() {
         bed.wait_ready(member, "True");
     }
 
-    bed.good(&["fault", "member1", "unschedulable"]);
+    bed.run_ok(&["fault", "member1", "unschedulable"]);
     let cordoned = "-o=jsonpath={.items[*].spec.unschedulable}";
     assert!(bed.ask("member1", &["get", "nodes", cordoned]).starts_with("true"));
-    bed.good(&["fault", "member2", "slow", "--delay=400ms"]);
+    bed.run_ok(&["fault", "member2", "slow", "--delay=400ms"]);
     let start = std::time::Instant::now();
     assert_eq!(bed.ask("member2", &["get", "ns", "default", "-o=name"]), "namespace/default");
     assert!(start.elapsed() >= Duration::from_millis(800), "{:?}", start.elapsed());
     for member in ["member1", "member2"] {
-        bed.good(&["fault", member, "heal"]);
+        bed.run_ok(&["fault", member, "heal"]);
     }
     assert_eq!(bed.ask("member1", &["get", "nodes", cordoned]), "");
     let stranger = bed.flotilla(&["fault", "member9", "kill"]);
@@ -271,7 +271,7 @@ fn every_fault_takes_effect_and_heals() {
 fn demos_succeed() {
     let bed = Testbed::up(&["--no-registry"]);
     for scenario in ["nginx", "overrides", "spread", "dependencies", "failover"] {
-        let said = bed.good(&["demo", scenario]);
+        let said = bed.run_ok(&["demo", scenario]);
         assert!(said.contains("$ kubectl --kubeconfig") && said.contains("is complete."), "{said}");
     }
     bed.wait(PLANE, &["get", "deploy,pp,op", "-A", "-o=name"], "");
@@ -280,7 +280,7 @@ fn demos_succeed() {
         let refused = bed.flotilla(&["demo", scenario]);
         assert!(!refused.status.success() && text(&refused).contains("are simulated"), "{}", text(&refused));
     }
-    assert!(bed.good(&["demo", "list"]).contains("failover"));
+    assert!(bed.run_ok(&["demo", "list"]).contains("failover"));
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn repeated_starts_and_stops_leave_nothing_behind() {
         assert!(bed.processes().len() >= 5, "{:?}", bed.processes());
         // Half of the rounds keep their data for the next.
         let is_kept = round % 2 == 0 && round + 1 < rounds;
-        bed.good(if is_kept { &["down"] } else { &["down", "--delete"] });
+        bed.run_ok(if is_kept { &["down"] } else { &["down", "--delete"] });
         assert_eq!(bed.processes(), Vec::<String>::new());
         assert_eq!(bed.directory().exists(), is_kept);
         let running: Vec<_> = std::fs::read_dir(bed.directory().join("data"))
@@ -318,7 +318,7 @@ fn can_run_containers() -> bool {
     let [containerd, sbin_runc, bin_runc, busybox] = programs.map(|path| std::path::Path::new(path).exists());
     let can = is_root && containerd && (sbin_runc || bin_runc) && busybox;
     if !can {
-        eprintln!("SKIPPED: real containers need root, containerd, runc and busybox");
+        test_skip::skip("real containers require root, containerd, runc and busybox");
     }
     can
 }
@@ -331,17 +331,17 @@ fn a_custom_image_runs_in_a_real_container_and_is_removed() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let bed = Testbed::at(directory.path(), "real");
     bed.bring_up(&["--members=1", "--runtime=containerd"]);
-    let said = bed.good(&["demo", "flask", "--keep"]);
+    let said = bed.run_ok(&["demo", "flask", "--keep"]);
     assert!(said.contains("✔ http://127.0.0.1:5001/ answers"), "{said}");
     eventually("the page is the one that was put into the image", CROSSING, || fetch(5001, "/").contains("200"));
     // The replacement pod answers on the same port, from its own address.
     assert!(bed.kubectl("member1", &["delete", "pod", "-l", "app=flask", "--wait=false"]).status.success());
     eventually("another pod answers", CROSSING, || {
-        bed.good(&["forwards"]).contains(":5000)") && fetch(5001, "/").contains("200")
+        bed.run_ok(&["forwards"]).contains(":5000)") && fetch(5001, "/").contains("200")
     });
     // Even a killed member leaves no container, mount or file behind.
-    bed.good(&["fault", "member1", "kill"]);
-    bed.good(&["down", "--delete"]);
+    bed.run_ok(&["fault", "member1", "kill"]);
+    bed.run_ok(&["down", "--delete"]);
     assert_eq!(bed.processes(), Vec::<String>::new());
     let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");

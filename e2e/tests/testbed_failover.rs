@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use e2e::cities::{CITIES, Cities, play_a_cordoned_city, play_deaths_and_silence, signal};
 use e2e::eventually::eventually;
+use e2e::failover_scenarios::{CLUSTER_NAMES, FailoverFleet, run_cordoned_cluster, run_crashes_and_partitions, signal};
 use e2e::testbed::{CROSSING, Testbed};
 
 const PLANE: &str = "karmada-apiserver";
 
-struct Bed(Testbed);
+struct FailoverTestbed(Testbed);
 
-impl Bed {
+impl FailoverTestbed {
     fn up() -> Self {
-        let names = format!("--members={}", CITIES.join(","));
+        let names = format!("--members={}", CLUSTER_NAMES.join(","));
         let bed = Self(Testbed::up(&[&names, "--pull=all", "--nodes=2", "--no-registry"]));
         bed.wait_until_ready();
         bed
@@ -26,13 +26,13 @@ impl Bed {
     }
 }
 
-impl Cities for Bed {
+impl FailoverFleet for FailoverTestbed {
     fn plane(&self) -> PathBuf {
         self.0.config(PLANE)
     }
 
     /// The member's own address, as used by its agent: a partition cuts the other route.
-    fn city(&self, name: &str) -> PathBuf {
+    fn member_kubeconfig(&self, name: &str) -> PathBuf {
         self.0.directory().join(format!("agents/{name}-member.config"))
     }
 
@@ -40,24 +40,24 @@ impl Cities for Bed {
         self.0.logs()
     }
 
-    fn kill_member(&mut self, city: &str) {
-        self.0.good(&["fault", city, "kill"]);
+    fn kill_member(&mut self, member: &str) {
+        self.0.run_ok(&["fault", member, "kill"]);
     }
 
-    fn start_member(&mut self, city: &str) {
-        self.0.good(&["fault", city, "heal"]);
+    fn start_member(&mut self, member: &str) {
+        self.0.run_ok(&["fault", member, "heal"]);
     }
 
-    fn silence(&mut self, city: &str) {
-        self.0.good(&["fault", city, "partition"]);
+    fn disconnect(&mut self, member: &str) {
+        self.0.run_ok(&["fault", member, "partition"]);
     }
 
-    fn unsilence(&mut self, city: &str) {
-        self.0.good(&["fault", city, "heal"]);
+    fn reconnect(&mut self, member: &str) {
+        self.0.run_ok(&["fault", member, "heal"]);
     }
 
-    fn replace_agent(&mut self, city: &str) {
-        self.replace(&format!("{city}-agent"));
+    fn replace_agent(&mut self, member: &str) {
+        self.replace(&format!("{member}-agent"));
     }
 
     fn replace_plane(&mut self) {
@@ -68,10 +68,10 @@ impl Cities for Bed {
 
 #[test]
 fn an_application_leaves_a_cordoned_cluster_of_the_testbed_and_returns() {
-    play_a_cordoned_city(&Bed::up());
+    run_cordoned_cluster(&FailoverTestbed::up());
 }
 
 #[test]
 fn an_application_of_the_testbed_survives_killed_members_agents_and_control_planes() {
-    play_deaths_and_silence(&mut Bed::up());
+    run_crashes_and_partitions(&mut FailoverTestbed::up());
 }

@@ -11,7 +11,7 @@ fn flotilla(arguments: &[&str]) -> Output {
     run(&binary(), Path::new("/nonexistent"), arguments)
 }
 
-fn tell(arguments: &[&str]) {
+fn expect_kubectl(arguments: &[&str]) {
     let output = flotilla(arguments);
     assert!(output.status.success(), "{}: {}", arguments.join(" "), text(&output));
 }
@@ -96,7 +96,7 @@ fn a_server_rejects_newer_formats_and_unfinished_restores() {
     assert!(Flotilla::start_in(&data, &[]).stop().success());
     let backup = folder.path().join("backup");
     let (data_text, backup_text) = (data.to_str().expect("UTF-8"), backup.to_str().expect("UTF-8"));
-    tell(&["backup", "--data-dir", data_text, backup_text]);
+    expect_kubectl(&["backup", "--data-dir", data_text, backup_text]);
 
     let unfinished = data.join("store/restore.unfinished");
     std::fs::write(&unfinished, "a restore was begun").expect("a file");

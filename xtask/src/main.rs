@@ -6,9 +6,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     match std::env::args().nth(1).as_deref() {
-        None => house_rules(&root),
+        None => check_sources(&root),
         Some("tests") => match xtask::tests_runner::run(&root) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
             Err(error) => {
                 eprintln!("{error:#}");
                 ExitCode::FAILURE
@@ -21,14 +22,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn house_rules(root: &Path) -> ExitCode {
-    let mut complaints = xtask::tidy::complaints(root);
+fn check_sources(root: &Path) -> ExitCode {
+    let mut violations = xtask::tidy::complaints(root);
     match xtask::layers::complaints(root) {
-        Ok(found) => complaints.extend(found),
-        Err(error) => complaints.push(format!("{error:#}")),
+        Ok(found) => violations.extend(found),
+        Err(error) => violations.push(format!("{error:#}")),
     }
-    for complaint in &complaints {
-        eprintln!("{complaint}");
+    for violation in &violations {
+        eprintln!("{violation}");
     }
-    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,6 @@
-//! Runs every program of tests: the crates' own one after the other, whole-system ones several at once.
+//! Runs every test program: those of the crates one after the other, system tests several at once.
 //!
-//! Cargo could run them too, but builds once more for every other choice of packages: here all are built in one go.
+//! Cargo could run them too, but rebuilds for every other choice of packages: here all are built together.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,45 +10,74 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Whole-system programs that run at the same time: they wait for servers far more than they compute.
+/// System test programs that run concurrently: they mostly wait for servers.
 const AT_ONCE: usize = 3;
 
-/// These take longest: whoever starts them last waits for them alone.
+/// The slowest programs start first, so that none of them runs alone at the end.
 const FIRST: [&str; 8] =
-    ["propagation_faults", "failover", "replicas", "testbed", "testbed_failover", "likeness", "interop", "faults"];
+    ["propagation_faults", "failover", "replicas", "testbed", "testbed_failover", "parity", "interop", "faults"];
 
 #[derive(Debug, PartialEq)]
-struct Program {
+struct TestProgram {
     name: String,
     path: PathBuf,
-    /// Where its package is, which is where cargo starts tests.
+    /// The directory of its package, which is where cargo starts tests.
     folder: PathBuf,
 }
 
-struct Run {
+struct ProgramRun {
     name: String,
     output: std::io::Result<Output>,
     took: Duration,
 }
 
-/// Builds and runs them all, prints what each printed when it ends, and fails at the end if one failed.
-pub fn run(root: &Path) -> anyhow::Result<()> {
-    let (mut whole_system, own): (Vec<_>, Vec<_>) =
-        build(root)?.into_iter().partition(|program| program.folder.ends_with("e2e"));
-    whole_system.sort_by_key(|program| (rank(&program.name), program.name.clone()));
-    let count = own.len() + whole_system.len();
-    let mut failed = run_all(own, 1);
-    failed.extend(run_all(whole_system, AT_ONCE));
-    if !failed.is_empty() {
-        bail!("of {count} programs of tests these failed: {}", failed.join(", "));
-    }
-    Ok(())
+#[derive(Debug, PartialEq)]
+enum ProgramResult {
+    Passed,
+    Failed,
+    /// It passed, but skipped some or all of its tests, for these reasons.
+    Skipped(Vec<String>),
 }
 
-/// The names of those that failed.
-fn run_all(programs: Vec<Program>, at_once: usize) -> Vec<String> {
+/// Builds and runs all programs and prints the output of each. Returns whether none failed.
+///
+/// The last line is `N passed, N failed, N skipped`, counting programs, also when some failed.
+pub fn run(root: &Path) -> anyhow::Result<bool> {
+    let (mut system, own): (Vec<_>, Vec<_>) =
+        build(root)?.into_iter().partition(|program| program.folder.ends_with("e2e"));
+    system.sort_by_key(|program| (rank(&program.name), program.name.clone()));
+    let mut results = run_all(own, 1);
+    results.extend(run_all(system, AT_ONCE));
+    // A closed stdout does not change the result.
+    let _ = std::io::stdout().lock().write_all(summary(&results).as_bytes());
+    Ok(results.iter().all(|(_, result)| *result != ProgramResult::Failed))
+}
+
+/// Names failed and skipped programs, then the counts.
+fn summary(results: &[(String, ProgramResult)]) -> String {
+    let mut text = String::new();
+    let (mut failed, mut skipped) = (0, 0);
+    for (name, result) in results {
+        match result {
+            ProgramResult::Passed => {}
+            ProgramResult::Failed => {
+                failed += 1;
+                text.push_str(&format!("failed: {name}\n"));
+            }
+            ProgramResult::Skipped(reasons) => {
+                skipped += 1;
+                reasons.iter().for_each(|reason| text.push_str(&format!("skipped: {name}: {reason}\n")));
+            }
+        }
+    }
+    let passed = results.len() - failed - skipped;
+    text.push_str(&format!("{passed} passed, {failed} failed, {skipped} skipped\n"));
+    text
+}
+
+fn run_all(programs: Vec<TestProgram>, at_once: usize) -> Vec<(String, ProgramResult)> {
     let waiting = Mutex::new(programs.into_iter());
-    let failed = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..at_once {
             scope.spawn(|| {
@@ -56,25 +85,24 @@ fn run_all(programs: Vec<Program>, at_once: usize) -> Vec<String> {
                     let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(program) = next else { break };
                     let run = run_one(&program);
-                    // Held while printing, so that two outputs never mix.
-                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    if !report(&run) {
-                        failed.push(run.name);
-                    }
+                    // Held while printing, so that outputs are not interleaved.
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    let result = report(&run);
+                    results.push((run.name, result));
                 }
             });
         }
     });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn rank(name: &str) -> usize {
     FIRST.iter().position(|first| name == *first).unwrap_or(FIRST.len())
 }
 
-fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
+fn build(root: &Path) -> anyhow::Result<Vec<TestProgram>> {
     let mut cargo = Command::new("cargo");
-    // What cargo says of this program to it would make build scripts that look at it run again, and half the tree with them.
+    // Variables that cargo sets for this program would make build scripts that depend on them run again.
     for (name, _) in std::env::vars_os() {
         let is_of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
         if name.to_str().is_some_and(is_of_a_package) {
@@ -86,53 +114,63 @@ fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
-        .context("running cargo")?;
+        .context("failed to run cargo")?;
     if !output.status.success() {
         bail!("the tests do not compile");
     }
-    let programs: Vec<Program> = String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect();
+    let programs: Vec<TestProgram> = String::from_utf8_lossy(&output.stdout).lines().filter_map(program_of).collect();
     if programs.is_empty() {
-        bail!("cargo named no program of tests");
+        bail!("cargo built no test program");
     }
     Ok(programs)
 }
 
-/// The program of tests that a line of cargo's output tells of.
-fn program_of(line: &str) -> Option<Program> {
+/// Parses a test program from a line of cargo's output.
+fn program_of(line: &str) -> Option<TestProgram> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
     let path = message["executable"].as_str()?.into();
     let name = message["target"]["name"].as_str()?.to_owned();
-    is_test.then_some(Program { name, path, folder })
+    is_test.then_some(TestProgram { name, path, folder })
 }
 
-fn run_one(program: &Program) -> Run {
+fn run_one(program: &TestProgram) -> ProgramRun {
     let started = Instant::now();
     let output = Command::new(&program.path)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .stdin(Stdio::null())
         .output();
-    Run { name: program.name.clone(), output, took: started.elapsed() }
+    ProgramRun { name: program.name.clone(), output, took: started.elapsed() }
 }
 
-/// Whether it passed.
-fn report(run: &Run) -> bool {
+/// Prints the output of a program.
+fn report(run: &ProgramRun) -> ProgramResult {
     let mut text = format!("     Running {} ({:.0} s)\n", run.name, run.took.as_secs_f64()).into_bytes();
-    let passed = match &run.output {
+    let result = match &run.output {
         Ok(output) => {
             text.extend([output.stdout.as_slice(), &output.stderr].concat());
-            output.status.success()
+            result_of(output.status.success(), &String::from_utf8_lossy(&output.stderr))
         }
         Err(error) => {
-            text.extend(format!("{} could not be started: {error}\n", run.name).into_bytes());
-            false
+            text.extend(format!("failed to start {}: {error}\n", run.name).into_bytes());
+            ProgramResult::Failed
         }
     };
-    // Who closed our output wants no report; the verdict stands all the same.
+    // A closed stdout does not change the result.
     let _ = std::io::stdout().lock().write_all(&text);
-    passed
+    result
+}
+
+fn result_of(success: bool, stderr: &str) -> ProgramResult {
+    let skipped: Vec<String> =
+        stderr.lines().filter_map(|line| line.strip_prefix(test_skip::PREFIX)).map(str::to_owned).collect();
+    match (success, skipped.is_empty()) {
+        (false, _) => ProgramResult::Failed,
+        (true, true) => ProgramResult::Passed,
+        (true, false) => ProgramResult::Skipped(skipped),
+    }
 }
 
 #[cfg(test)]
@@ -140,17 +178,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_programs_of_tests_are_run() {
+    fn only_test_programs_are_run() {
         let line = |test: bool, executable: &str| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/w/e2e/Cargo.toml","target":{{"name":"pull"}},
                 "profile":{{"test":{test}}},"executable":{executable}}}"#
             )
         };
-        let pull = Program { name: "pull".into(), path: "/t/pull".into(), folder: "/w/e2e".into() };
+        let pull = TestProgram { name: "pull".into(), path: "/t/pull".into(), folder: "/w/e2e".into() };
         assert_eq!(program_of(&line(true, r#""/t/pull""#)), Some(pull));
         assert_eq!(program_of(&line(false, r#""/t/pull""#)), None);
         assert_eq!(program_of(&line(true, "null")), None);
         assert_eq!(program_of("   Compiling e2e"), None);
+    }
+
+    #[test]
+    fn a_program_with_a_skipped_test_is_not_counted_as_passed() {
+        let results = [
+            ("a".to_owned(), result_of(true, "running\n")),
+            ("b".to_owned(), result_of(true, "SKIPPED: t: etcd is missing\nSKIPPED: u: requires root\n")),
+            ("c".to_owned(), result_of(false, "SKIPPED: t: etcd is missing\n")),
+        ];
+        let expected =
+            "skipped: b: t: etcd is missing\nskipped: b: u: requires root\nfailed: c\n1 passed, 1 failed, 1 skipped\n";
+        assert_eq!(summary(&results), expected);
     }
 }

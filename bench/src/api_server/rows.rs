@@ -1,7 +1,7 @@
 //! Combines the figures of both sides in rows.
 
 use crate::api_server::results::{FannedOut, Measured, Results, Started};
-use crate::report::rows::{Better, Row, Target, grouped};
+use crate::report::rows::{Better, Row, RowTarget, grouped};
 use crate::server::Side;
 
 /// A larger slowdown at the largest size counts as growth rather than noise.
@@ -31,21 +31,21 @@ pub fn rows(report: &Results) -> Vec<Row> {
         "s",
         Better::Lower,
         started(|s| s.ready_seconds),
-        Some(Target::Below(1.0)),
+        Some(RowTarget::Below(1.0)),
     ));
     let memory = started(|s| s.idle_memory.resident_mib);
-    rows.extend(row("idle memory, resident", "MiB", Better::Lower, memory, Some(Target::Ratio(10.0))));
+    rows.extend(row("idle memory, resident", "MiB", Better::Lower, memory, Some(RowTarget::Ratio(10.0))));
     let anonymous = started(|s| s.idle_memory.anonymous_mib);
     rows.extend(row("idle memory without file pages", "MiB", Better::Lower, anonymous, None));
     rows.extend(row("idle processor time", "% of a core", Better::Lower, started(|s| s.idle_cpu_percent), None));
     rows.extend(single_rows("create", &report.create, 5.0));
     rows.extend(single_rows("get", &report.get, 8.0));
     rows.extend(single_rows("merge patch", &report.patch, 5.0));
-    rows.extend(list_rows("list of 10,000", &report.list, Some(Target::Ratio(5.0))));
+    rows.extend(list_rows("list of 10,000", &report.list, Some(RowTarget::Ratio(5.0))));
     rows.extend(list_rows("list of 10,000, gzip", &report.list_gzip, None));
     let watch = |value: fn(&FannedOut) -> f64| pair(&report.watch, |f| f.side, value);
     let deliveries = watch(|f| f.deliveries_per_second);
-    rows.extend(row("watch fan-out", "deliveries/s", Better::Higher, deliveries, Some(Target::Ratio(4.0))));
+    rows.extend(row("watch fan-out", "deliveries/s", Better::Higher, deliveries, Some(RowTarget::Ratio(4.0))));
     rows.extend(row("watch fan-out, until all have all", "ms", Better::Lower, watch(|f| f.median_ms), None));
     rows.extend(row(
         "watch fan-out, watches closed by the server",
@@ -59,7 +59,7 @@ pub fn rows(report: &Results) -> Vec<Row> {
         let most = growth.sizes.last().map_or(0, |size| size.0);
         let what =
             format!("API server: {} beside {} objects, p50 over that beside few", growth.operation, grouped(most));
-        let target = Some(Target::Below(GROWTH_FACTOR_MAX));
+        let target = Some(RowTarget::Below(GROWTH_FACTOR_MAX));
         rows.push(Row::new(what, "", Better::Lower, growth.factor, None, target));
     }
     rows
@@ -68,15 +68,15 @@ pub fn rows(report: &Results) -> Vec<Row> {
 fn single_rows(name: &str, measured: &[Measured], target: f64) -> Vec<Row> {
     let of = |value: fn(&Measured) -> f64| pair(measured, |m| m.side, value);
     let mut rows = Vec::new();
-    rows.extend(row(name, "per second", Better::Higher, of(|m| m.figures.per_second), Some(Target::Ratio(target))));
+    rows.extend(row(name, "per second", Better::Higher, of(|m| m.figures.per_second), Some(RowTarget::Ratio(target))));
     rows.extend(row(&format!("{name}, p50"), "ms", Better::Lower, of(|m| m.figures.p50_ms), None));
     rows.extend(row(&format!("{name}, p99"), "ms", Better::Lower, of(|m| m.figures.p99_ms), None));
     let cpu = of(|m| m.figures.server_cpu_us);
-    rows.extend(row(&format!("{name}, server CPU per request"), "µs", Better::Lower, cpu, Some(Target::Ratio(5.0))));
+    rows.extend(row(&format!("{name}, server CPU per request"), "µs", Better::Lower, cpu, Some(RowTarget::Ratio(5.0))));
     rows
 }
 
-fn list_rows(name: &str, measured: &[Measured], target: Option<Target>) -> Vec<Row> {
+fn list_rows(name: &str, measured: &[Measured], target: Option<RowTarget>) -> Vec<Row> {
     let of = |value: fn(&Measured) -> f64| pair(measured, |m| m.side, value);
     let mut rows = Vec::new();
     rows.extend(row(&format!("{name}, p50"), "ms", Better::Lower, of(|m| m.figures.p50_ms), target));
@@ -102,7 +102,7 @@ fn row(
     unit: &'static str,
     better: Better,
     (flotilla, kube): (Option<f64>, Option<f64>),
-    target: Option<Target>,
+    target: Option<RowTarget>,
 ) -> Option<Row> {
     Some(Row::new(format!("API server: {what}"), unit, better, flotilla?, kube, target))
 }

@@ -6,14 +6,14 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::failover::{LOST, NAMESPACE, OTHERS};
-use crate::fleet::plane::Plane;
+use crate::fleet::plane::BenchPlane;
 use crate::fleet::real_member::Member;
 use crate::fleet::watch::{Watches, name_of};
-use crate::propagation::measure::say_ready;
+use crate::propagation::measure::mark_ready;
 use crate::propagation::objects::deployments;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum FailoverStage {
     /// Its binding has an eviction task.
     Evicted,
     /// Its binding has another cluster.
@@ -28,7 +28,7 @@ pub enum Stage {
     Reported,
 }
 
-impl Stage {
+impl FailoverStage {
     pub const ALL: [Self; 6] =
         [Self::Evicted, Self::Scheduled, Self::Worked, Self::Applied, Self::Ready, Self::Reported];
 
@@ -44,15 +44,15 @@ impl Stage {
     }
 }
 
-pub enum Seen {
+pub enum FailoverEvent {
     Tainted,
-    LeftAt { name: String, told: String },
-    Reached { stage: Stage, name: String },
+    LeftAt { name: String, left_at: String },
+    Reached { stage: FailoverStage, name: String },
 }
 
-type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
+type Sender = mpsc::UnboundedSender<(FailoverEvent, Instant)>;
 
-fn tell(sender: &Sender, seen: Seen) {
+fn send(sender: &Sender, seen: FailoverEvent) {
     // The measurement may have ended.
     let _ = sender.send((seen, Instant::now()));
 }
@@ -60,28 +60,28 @@ fn tell(sender: &Sender, seen: Seen) {
 /// Every application that arrives is marked ready at once and reported.
 pub fn follow_member(watches: &mut Watches, member: &Member, sender: Sender) {
     let (arrived, arrivals) = mpsc::unbounded_channel();
-    say_ready(watches, member.target(), NAMESPACE, 1, arrivals);
+    mark_ready(watches, member.target(), NAMESPACE, 1, arrivals);
     let path = format!("{}?watch=true", deployments(NAMESPACE));
     watches.follow(member.target().clone(), path, move |event| {
         let name = name_of(event);
         if event["type"] == "ADDED" {
             // The measurement may have ended.
             let _ = arrived.send(name.clone());
-            tell(&sender, Seen::Reached { stage: Stage::Applied, name: name.clone() });
+            send(&sender, FailoverEvent::Reached { stage: FailoverStage::Applied, name: name.clone() });
         }
         if event["object"]["status"]["readyReplicas"] == 1 && event["type"] != "DELETED" {
-            tell(&sender, Seen::Reached { stage: Stage::Ready, name });
+            send(&sender, FailoverEvent::Reached { stage: FailoverStage::Ready, name });
         }
     });
 }
 
-pub fn follow_plane(watches: &mut Watches, plane: &Plane, sender: &Sender) {
+pub fn follow_plane(watches: &mut Watches, plane: &BenchPlane, sender: &Sender) {
     let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters?watch=true".to_owned();
     let of_clusters = sender.clone();
     watches.follow(plane.target().clone(), clusters, move |event| {
         let drives_out = |taint: &Value| taint["effect"] == "NoExecute";
         if name_of(event) == LOST && list(&event["object"]["spec"]["taints"]).iter().any(drives_out) {
-            tell(&of_clusters, Seen::Tainted);
+            send(&of_clusters, FailoverEvent::Tainted);
         }
     });
     let bindings = format!("/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings?watch=true");
@@ -95,7 +95,7 @@ pub fn follow_plane(watches: &mut Watches, plane: &Plane, sender: &Sender) {
             if event["type"] == "ADDED"
                 && let Some(name) = name.as_str()
             {
-                tell(&sender, Seen::Reached { stage: Stage::Worked, name: name.to_owned() });
+                send(&sender, FailoverEvent::Reached { stage: FailoverStage::Worked, name: name.to_owned() });
             }
         });
     }
@@ -107,16 +107,16 @@ fn tell_of_binding(binding: &Value, sender: &Sender) {
     if list(&binding["spec"]["gracefulEvictionTasks"]).iter().any(|task| task["fromCluster"] == LOST) {
         let history = &binding["metadata"]["annotations"]["flotilla.dev/failover-history"];
         let moves: Value = serde_json::from_str(history.as_str().unwrap_or_default()).unwrap_or_default();
-        let told = moves[0]["time"].as_str().unwrap_or_default().to_owned();
-        tell(sender, Seen::LeftAt { name: name(), told });
-        tell(sender, Seen::Reached { stage: Stage::Evicted, name: name() });
+        let left_at = moves[0]["time"].as_str().unwrap_or_default().to_owned();
+        send(sender, FailoverEvent::LeftAt { name: name(), left_at });
+        send(sender, FailoverEvent::Reached { stage: FailoverStage::Evicted, name: name() });
     }
     if list(&binding["spec"]["clusters"]).iter().any(|cluster| is_elsewhere(&cluster["name"])) {
-        tell(sender, Seen::Reached { stage: Stage::Scheduled, name: name() });
+        send(sender, FailoverEvent::Reached { stage: FailoverStage::Scheduled, name: name() });
     }
     let is_well = |item: &&Value| item["health"] == "Healthy" && is_elsewhere(&item["clusterName"]);
     if list(&binding["status"]["aggregatedStatus"]).iter().any(|item| is_well(&item)) {
-        tell(sender, Seen::Reached { stage: Stage::Reported, name: name() });
+        send(sender, FailoverEvent::Reached { stage: FailoverStage::Reported, name: name() });
     }
 }
 

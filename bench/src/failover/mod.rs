@@ -14,13 +14,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::failover::follow::{Seen, Stage, follow_member, follow_plane};
-use crate::fleet::plane::Plane;
+use crate::failover::follow::{FailoverEvent, FailoverStage, follow_member, follow_plane};
+use crate::fleet::plane::BenchPlane;
 use crate::fleet::real_member::{Member, Runs};
 use crate::fleet::watch::Watches;
 use crate::fleet::{create, make_namespace};
 use crate::load::Percentiles;
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::process;
 use crate::programs;
 use crate::propagation::objects::{deployment, deployments, policies};
@@ -43,11 +43,11 @@ pub struct FailoverOptions {
 
 #[derive(Default, Serialize, Deserialize)]
 pub struct Results {
-    pub runs: Vec<Measured>,
+    pub runs: Vec<FailoverMeasured>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Measured {
+pub struct FailoverMeasured {
     pub applications: usize,
     pub rate: f64,
     pub patience_seconds: u64,
@@ -87,9 +87,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const QUIET_MAX: Duration = Duration::from_secs(30);
 const PROGRESS: Duration = Duration::from_secs(5);
 
-type Receiver = mpsc::UnboundedReceiver<(Seen, Instant)>;
+type Receiver = mpsc::UnboundedReceiver<(FailoverEvent, Instant)>;
 
-pub async fn run(options: &Options, own: &FailoverOptions, results: &mut Results) -> anyhow::Result<()> {
+pub async fn run(options: &BenchOptions, own: &FailoverOptions, results: &mut Results) -> anyhow::Result<()> {
     programs::ensure_present(options, programs::MEMBERS).await?;
     for rate in options.size(own.rates.clone(), vec![50.0], vec![50.0, 1000.0]) {
         let applications = options.size(own.applications, 100, 500);
@@ -102,7 +102,12 @@ pub async fn run(options: &Options, own: &FailoverOptions, results: &mut Results
     Ok(())
 }
 
-async fn measure(options: &Options, applications: usize, rate: f64, patience: u64) -> anyhow::Result<Measured> {
+async fn measure(
+    options: &BenchOptions,
+    applications: usize,
+    rate: f64,
+    patience: u64,
+) -> anyhow::Result<FailoverMeasured> {
     let names = [LOST, OTHERS[0], OTHERS[1]];
     let mut members = Member::start_all(&names, options, Runs::Nothing).await?;
     let settings = [
@@ -111,7 +116,7 @@ async fn measure(options: &Options, applications: usize, rate: f64, patience: u6
         "--cluster-failure-threshold=2s".to_owned(),
         "--cluster-success-threshold=1s".to_owned(),
     ];
-    let plane = Plane::start_flotilla(options, &settings).await?;
+    let plane = BenchPlane::start_flotilla(options, &settings).await?;
     plane.join_all(&members, options).await?;
     prepare(&plane, patience).await?;
     let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -133,13 +138,15 @@ async fn measure(options: &Options, applications: usize, rate: f64, patience: u6
     let collected = collect(&mut receiver, applications, &mut seen).await;
     let cpu = process::cpu(&plane.pids())?.saturating_sub(before.0);
     let others = process::cpu(&left)?.saturating_sub(before.1);
-    collected.with_context(|| format!("{} left, {} ready", seen.count(Stage::Evicted), seen.count(Stage::Ready)))?;
+    collected.with_context(|| {
+        format!("{} left, {} ready", seen.count(FailoverStage::Evicted), seen.count(FailoverStage::Ready))
+    })?;
     let run = Run { applications, rate, patience, cpu, others };
     summarize(&run, &seen)
 }
 
 /// Half of the applications prefer north, half south.
-async fn prepare(plane: &Plane, patience: u64) -> anyhow::Result<()> {
+async fn prepare(plane: &BenchPlane, patience: u64) -> anyhow::Result<()> {
     make_namespace(plane.target(), NAMESPACE).await?;
     for (index, first) in OTHERS.iter().enumerate() {
         let second = OTHERS[1 - index];
@@ -164,7 +171,7 @@ async fn prepare(plane: &Plane, patience: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn create_all(plane: &Plane, count: usize) -> anyhow::Result<()> {
+async fn create_all(plane: &BenchPlane, count: usize) -> anyhow::Result<()> {
     let mut creators = JoinSet::new();
     for creator in 0..CREATORS {
         let target = plane.target().clone();
@@ -184,7 +191,7 @@ async fn create_all(plane: &Plane, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn next(receiver: &mut Receiver) -> anyhow::Result<(Seen, Instant)> {
+async fn next(receiver: &mut Receiver) -> anyhow::Result<(FailoverEvent, Instant)> {
     let seen = tokio::time::timeout(SILENCE_MAX, receiver.recv()).await;
     seen.ok().flatten().context("no more events")
 }
@@ -192,7 +199,7 @@ async fn next(receiver: &mut Receiver) -> anyhow::Result<(Seen, Instant)> {
 async fn until_ready(receiver: &mut Receiver, count: usize) -> anyhow::Result<()> {
     let mut ready = std::collections::HashSet::new();
     while ready.len() < count {
-        if let (Seen::Reached { stage: Stage::Ready, name }, _) = next(receiver).await? {
+        if let (FailoverEvent::Reached { stage: FailoverStage::Ready, name }, _) = next(receiver).await? {
             ready.insert(name);
         }
     }
@@ -203,43 +210,43 @@ struct Collected {
     lost_at: Instant,
     tainted: Option<Instant>,
     /// When each application first reached each stage.
-    reached: [HashMap<String, Instant>; Stage::ALL.len()],
+    reached: [HashMap<String, Instant>; FailoverStage::ALL.len()],
     /// Eviction times by the clock of the control plane, in whole seconds.
-    told: HashMap<String, String>,
+    left_at: HashMap<String, String>,
 }
 
 impl Collected {
     fn new() -> Self {
-        Self { lost_at: Instant::now(), tainted: None, reached: Default::default(), told: HashMap::new() }
+        Self { lost_at: Instant::now(), tainted: None, reached: Default::default(), left_at: HashMap::new() }
     }
 
-    fn at(&self, stage: Stage) -> &HashMap<String, Instant> {
+    fn at(&self, stage: FailoverStage) -> &HashMap<String, Instant> {
         &self.reached[stage as usize]
     }
 
-    fn count(&self, stage: Stage) -> usize {
+    fn count(&self, stage: FailoverStage) -> usize {
         self.at(stage).len()
     }
 }
 
 /// Runs until every application has reached the last stage.
 async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collected) -> anyhow::Result<()> {
-    let mut told = Instant::now();
-    while collected.count(Stage::Reported) < count || collected.count(Stage::Ready) < count {
+    let mut left_at = Instant::now();
+    while collected.count(FailoverStage::Reported) < count || collected.count(FailoverStage::Ready) < count {
         let (seen, at) = next(receiver).await?;
-        if told.elapsed() > PROGRESS {
-            told = Instant::now();
-            let counts = Stage::ALL.map(|stage| format!("{} {}", collected.count(stage), stage.name()));
+        if left_at.elapsed() > PROGRESS {
+            left_at = Instant::now();
+            let counts = FailoverStage::ALL.map(|stage| format!("{} {}", collected.count(stage), stage.name()));
             eprintln!("  {}", counts.join(", "));
         }
         match seen {
-            Seen::Tainted => drop(collected.tainted.get_or_insert(at)),
-            Seen::LeftAt { name, told } => drop(collected.told.entry(name).or_insert(told)),
+            FailoverEvent::Tainted => drop(collected.tainted.get_or_insert(at)),
+            FailoverEvent::LeftAt { name, left_at } => drop(collected.left_at.entry(name).or_insert(left_at)),
             // Last events of the lost member may still arrive.
-            Seen::Reached { stage, name } if collected.tainted.is_some() => {
+            FailoverEvent::Reached { stage, name } if collected.tainted.is_some() => {
                 collected.reached[stage as usize].entry(name).or_insert(at);
             }
-            Seen::Reached { .. } => {}
+            FailoverEvent::Reached { .. } => {}
         }
     }
     Ok(())
@@ -253,28 +260,29 @@ struct Run {
     others: Duration,
 }
 
-fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<Measured> {
+fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<FailoverMeasured> {
     let tainted = seen.tainted.context("the member was not tainted")?;
-    let ready = seen.at(Stage::Ready);
+    let ready = seen.at(FailoverStage::Ready);
     let first_ready = *ready.values().min().context("nothing was ready")?;
     let last_ready = *ready.values().max().context("nothing was ready")?;
-    let stages: Vec<StageTimes> = Stage::ALL.windows(2).map(|pair| stage_times(seen, pair[0], pair[1])).collect();
-    ensure!(seen.count(Stage::Evicted) > 1, "nothing was evicted");
+    let stages: Vec<StageTimes> =
+        FailoverStage::ALL.windows(2).map(|pair| stage_times(seen, pair[0], pair[1])).collect();
+    ensure!(seen.count(FailoverStage::Evicted) > 1, "nothing was evicted");
     let mut seconds: HashMap<&str, usize> = HashMap::new();
-    for told in seen.told.values() {
-        *seconds.entry(told).or_default() += 1;
+    for left_at in seen.left_at.values() {
+        *seconds.entry(left_at).or_default() += 1;
     }
     let most = seconds.into_values().max().unwrap_or(0);
-    let average = per_second(seen.at(Stage::Evicted));
+    let average = per_second(seen.at(FailoverStage::Evicted));
     let each = |time: Duration| time.as_secs_f64() * 1000.0 / run.applications as f64;
-    Ok(Measured {
+    Ok(FailoverMeasured {
         applications: run.applications,
         rate: run.rate,
         patience_seconds: run.patience,
         detection_seconds: (tainted - seen.lost_at).as_secs_f64(),
         first_ready_beyond_patience_seconds: (first_ready - tainted).as_secs_f64() - run.patience as f64,
         last_ready_seconds: (last_ready - tainted).as_secs_f64(),
-        moves: between(seen.at(Stage::Evicted), ready),
+        moves: between(seen.at(FailoverStage::Evicted), ready),
         stages,
         evictions_per_second: average,
         evictions_in_a_second_max: most,
@@ -285,7 +293,7 @@ fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<Measured> {
     })
 }
 
-fn stage_times(seen: &Collected, from: Stage, to: Stage) -> StageTimes {
+fn stage_times(seen: &Collected, from: FailoverStage, to: FailoverStage) -> StageTimes {
     let (from, reached) = (seen.at(from), seen.at(to));
     StageTimes { name: to.name().to_owned(), step: between(from, reached), per_second: per_second(reached) }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::failover::{Measured, Results};
-use crate::report::rows::{Better, Row, Target};
+use crate::failover::{FailoverMeasured, Results};
+use crate::report::rows::{Better, Row, RowTarget};
 
 pub fn rows(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -15,7 +15,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
             Better::Lower,
             run.first_ready_beyond_patience_seconds,
             None,
-            Some(Target::Below(1.0)),
+            Some(RowTarget::Below(1.0)),
         ));
         let moved = run.moves.p50_ms;
         rows.push(Row::new(what("from leaving to ready, p50"), "ms", Better::Lower, moved, None, None));
@@ -26,7 +26,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
             Better::Lower,
             over,
             None,
-            Some(Target::Below(1.03)),
+            Some(RowTarget::Below(1.03)),
         ));
     }
     rows
@@ -52,7 +52,7 @@ pub fn details(results: &Results) -> String {
     text
 }
 
-pub fn stages(run: &Measured) -> String {
+pub fn stages(run: &FailoverMeasured) -> String {
     let mut text = "| stage | p50 since the one before | p99 | per second |\n|---|---:|---:|---:|\n".to_owned();
     for stage in &run.stages {
         let (name, step, rate) = (&stage.name, stage.step, stage.per_second);
@@ -61,7 +61,7 @@ pub fn stages(run: &Measured) -> String {
     text
 }
 
-pub fn line(run: &Measured) -> String {
+pub fn line(run: &FailoverMeasured) -> String {
     format!(
         "| {} | {} | {:.1} | {} | {} | {:.1} s | {:+.2} s of {} s | {:.1} s | {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms |",
         run.applications,

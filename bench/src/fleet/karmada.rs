@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::server::{Children, data_directory, target_of_kubeconfig};
-use crate::wire::Target;
+use crate::wire::ServerTarget;
 use crate::{process, programs};
 
 const POLL: Duration = Duration::from_millis(5);
@@ -40,7 +40,7 @@ pub const RAISED: [(&str, &[&str]); 2] = [
 ];
 
 pub struct Karmada {
-    pub target: Target,
+    pub target: ServerTarget,
     pub kubeconfig: PathBuf,
     /// From the start of its etcd until the controller manager is healthy, including the installation of its CRDs.
     pub ready_after: Duration,
@@ -75,7 +75,7 @@ impl Drop for Running {
 }
 
 impl Karmada {
-    pub async fn start(options: &Options) -> anyhow::Result<Self> {
+    pub async fn start(options: &BenchOptions) -> anyhow::Result<Self> {
         let running = Running { directory: data_directory(options)? };
         let directory = running.directory.path();
         let mut script = tokio::process::Command::new(programs::root().join("tools/kube/karmada/up"));

@@ -5,22 +5,22 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::programs;
 use crate::server::{Children, data_directory, wait_for_kubeconfig, wait_until_ready};
-use crate::wire::Target;
+use crate::wire::ServerTarget;
 
 pub struct LightMember {
     pub name: String,
     pub kubeconfig: PathBuf,
-    pub target: Target,
+    pub target: ServerTarget,
     children: Children,
     directory: tempfile::TempDir,
 }
 
 impl LightMember {
     /// Uses an in-memory store; returns when its API is ready.
-    pub async fn start(name: &str, options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
+    pub async fn start(name: &str, options: &BenchOptions, arguments: &[String]) -> anyhow::Result<Self> {
         let directory = data_directory(options)?;
         let mut command = Command::new(programs::flotilla(options)?);
         command.args(["member", "--in-memory", "--bind", "127.0.0.1:0", "--log", "warn", "--cluster-name", name]);
@@ -36,7 +36,7 @@ impl LightMember {
     }
 
     /// Starts its agent, which registers it with a control plane.
-    pub fn start_agent(&self, plane: &Path, options: &Options) -> anyhow::Result<Agent> {
+    pub fn start_agent(&self, plane: &Path, options: &BenchOptions) -> anyhow::Result<Agent> {
         let mut command = Command::new(programs::flotilla(options)?);
         command.args(["agent", "--log", "warn", "--cluster-name", &self.name, "--karmada-kubeconfig"]).arg(plane);
         command.arg("--kubeconfig").arg(&self.kubeconfig);

@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::wire::{Call, Target};
+use crate::wire::{Call, ServerTarget};
 
 /// Creates a namespace if it does not exist.
-pub async fn make_namespace(target: &Target, name: &str) -> anyhow::Result<()> {
+pub async fn make_namespace(target: &ServerTarget, name: &str) -> anyhow::Result<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     create(target, "/api/v1/namespaces", &body).await
 }
 
-pub async fn create(target: &Target, path: &str, body: &Value) -> anyhow::Result<()> {
+pub async fn create(target: &ServerTarget, path: &str, body: &Value) -> anyhow::Result<()> {
     let mut connection = target.connect().await?;
     connection.read(Call::create(path.to_owned(), body.to_string().into())).await?;
     Ok(())
 }
 
-pub async fn get(target: &Target, path: &str) -> anyhow::Result<Value> {
+pub async fn get(target: &ServerTarget, path: &str) -> anyhow::Result<Value> {
     let mut connection = target.connect().await?;
     Ok(serde_json::from_slice(&connection.read(Call::get(path.to_owned())).await?)?)
 }

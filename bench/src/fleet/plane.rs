@@ -12,9 +12,9 @@ use tokio::process::Command;
 use crate::fleet::karmada::Karmada;
 use crate::fleet::real_member::Member;
 use crate::fleet::{eventually, get, has_condition};
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::server::{Server, Side};
-use crate::wire::Target;
+use crate::wire::ServerTarget;
 
 const JOIN_WAIT: Duration = Duration::from_secs(120);
 
@@ -34,13 +34,13 @@ impl fmt::Display for Which {
     }
 }
 
-pub enum Plane {
+pub enum BenchPlane {
     Flotilla(Server),
     Karmada(Karmada),
 }
 
-impl Plane {
-    pub async fn start(which: Which, options: &Options) -> anyhow::Result<Self> {
+impl BenchPlane {
+    pub async fn start(which: Which, options: &BenchOptions) -> anyhow::Result<Self> {
         match which {
             Which::Flotilla => Ok(Self::Flotilla(Server::start(Side::Flotilla, options).await?)),
             Which::Karmada => Ok(Self::Karmada(Karmada::start(options).await?)),
@@ -48,7 +48,7 @@ impl Plane {
     }
 
     /// `flotilla server` with additional flags.
-    pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
+    pub async fn start_flotilla(options: &BenchOptions, arguments: &[String]) -> anyhow::Result<Self> {
         Ok(Self::Flotilla(Server::start_flotilla(options, arguments).await?))
     }
 
@@ -59,7 +59,7 @@ impl Plane {
         }
     }
 
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &ServerTarget {
         match self {
             Self::Flotilla(server) => &server.target,
             Self::Karmada(karmada) => &karmada.target,
@@ -93,7 +93,7 @@ impl Plane {
     }
 
     /// Joins members with karmadactl, one after the other, and waits until they are ready.
-    pub async fn join_all(&self, members: &[Member], options: &Options) -> anyhow::Result<()> {
+    pub async fn join_all(&self, members: &[Member], options: &BenchOptions) -> anyhow::Result<()> {
         for member in members {
             let mut command = Command::new(options.kube_bin().join("karmadactl"));
             command.args(["join", &member.name, "--kubeconfig"]).arg(self.kubeconfig());
@@ -104,13 +104,13 @@ impl Plane {
             }
         }
         for member in members {
-            ensure!(self.takes_for_ready(&member.name, JOIN_WAIT).await, "{} is not ready", member.name);
+            ensure!(self.wait_until_ready(&member.name, JOIN_WAIT).await, "{} is not ready", member.name);
         }
         Ok(())
     }
 
     /// Waits until a cluster is ready and has no taints.
-    pub async fn takes_for_ready(&self, cluster: &str, limit: Duration) -> bool {
+    pub async fn wait_until_ready(&self, cluster: &str, limit: Duration) -> bool {
         let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
         eventually(limit, async || {
             let cluster = get(self.target(), &path).await.unwrap_or_default();

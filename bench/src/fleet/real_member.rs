@@ -8,9 +8,9 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use crate::fleet::{create, eventually, get, has_condition};
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::server::{Children, Server};
-use crate::wire::Target;
+use crate::wire::ServerTarget;
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,namespace-controller,\
 garbage-collector-controller,serviceaccount-controller,serviceaccount-token-controller,node-lifecycle-controller";
@@ -34,7 +34,7 @@ pub struct Member {
 }
 
 impl Member {
-    pub async fn start(name: &str, options: &Options, runs: Runs) -> anyhow::Result<Self> {
+    pub async fn start(name: &str, options: &BenchOptions, runs: Runs) -> anyhow::Result<Self> {
         let server = Server::start_member(options).await.with_context(|| format!("member {name}"))?;
         let kubeconfig = server.directory().join("admin.kubeconfig");
         let mut member = Self { name: name.to_owned(), kubeconfig, server, children: Children::default() };
@@ -53,7 +53,7 @@ impl Member {
     }
 
     /// Starts one member for each name.
-    pub async fn start_all(names: &[&str], options: &Options, runs: Runs) -> anyhow::Result<Vec<Self>> {
+    pub async fn start_all(names: &[&str], options: &BenchOptions, runs: Runs) -> anyhow::Result<Vec<Self>> {
         let mut members = Vec::new();
         for name in names {
             members.push(Self::start(name, options, runs).await?);
@@ -65,11 +65,11 @@ impl Member {
         self.server.pids().into_iter().chain(self.children.pids()).collect()
     }
 
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &ServerTarget {
         &self.server.target
     }
 
-    fn start_controllers(&mut self, options: &Options, controllers: &str) -> anyhow::Result<()> {
+    fn start_controllers(&mut self, options: &BenchOptions, controllers: &str) -> anyhow::Result<()> {
         let directory = self.server.directory();
         let key = format!("--service-account-private-key-file={}", directory.join("sa.key").display());
         let ca = format!("--root-ca-file={}", directory.join("ca.crt").display());
@@ -80,7 +80,7 @@ impl Member {
         self.start_program(options, "kube-controller-manager", &arguments)
     }
 
-    fn start_program(&mut self, options: &Options, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    fn start_program(&mut self, options: &BenchOptions, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let mut command = Command::new(options.kube_bin().join(name));
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).env("HOME", self.server.directory());
         self.children.spawn(command, &self.server.directory().join(format!("{name}.log")))?;
@@ -89,11 +89,11 @@ impl Member {
 
     async fn make_nodes(&self) -> anyhow::Result<()> {
         for number in 0..NODES {
-            let room = json!({"cpu": "64", "memory": "512Gi", "pods": "20000"});
+            let resources = json!({"cpu": "64", "memory": "512Gi", "pods": "20000"});
             let node = json!({
                 "apiVersion": "v1", "kind": "Node",
                 "metadata": {"name": format!("node-{number}"), "annotations": {"kwok.x-k8s.io/node": "fake"}},
-                "status": {"allocatable": room, "capacity": room},
+                "status": {"allocatable": resources, "capacity": resources},
             });
             create(self.target(), "/api/v1/nodes", &node).await.context("a node")?;
         }

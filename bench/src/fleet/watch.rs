@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::wire::{Call, Target};
+use crate::wire::{Call, ServerTarget};
 
 /// Delay before a broken watch is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -20,11 +20,11 @@ pub struct Watches(JoinSet<()>);
 impl Watches {
     /// Calls a function with every event. Servers close slow watches; a reopened watch starts with all objects, so
     /// the function must accept duplicates.
-    pub fn follow(&mut self, target: Target, path: String, mut tell: impl FnMut(&Value) + Send + 'static) {
+    pub fn follow(&mut self, target: ServerTarget, path: String, mut on_event: impl FnMut(&Value) + Send + 'static) {
         self.0.spawn(async move {
             loop {
                 // A stopped server is detected elsewhere.
-                let _ = follow_once(&target, &path, &mut tell).await;
+                let _ = follow_once(&target, &path, &mut on_event).await;
                 tokio::time::sleep(PAUSE).await;
             }
         });
@@ -36,7 +36,7 @@ impl Watches {
     }
 }
 
-async fn follow_once(target: &Target, path: &str, tell: &mut impl FnMut(&Value)) -> anyhow::Result<()> {
+async fn follow_once(target: &ServerTarget, path: &str, on_event: &mut impl FnMut(&Value)) -> anyhow::Result<()> {
     let mut connection = target.connect().await?;
     let (_, body) = connection.open(Call::get(path.to_owned())).await?;
     let mut frames = body.into_data_stream();
@@ -46,7 +46,7 @@ async fn follow_once(target: &Target, path: &str, tell: &mut impl FnMut(&Value))
         while let Some(end) = memchr::memchr(b'\n', &buffer) {
             let event: Value = serde_json::from_slice(&buffer[..end])?;
             buffer.advance(end + 1);
-            tell(&event);
+            on_event(&event);
         }
     }
     Ok(())

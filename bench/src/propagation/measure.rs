@@ -10,20 +10,20 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::fleet::plane::{Plane, Which};
+use crate::fleet::plane::{BenchPlane, Which};
 use crate::fleet::real_member::Member;
 use crate::fleet::watch::{Watches, name_of};
 use crate::load::Percentiles;
 use crate::process::{self, Memory};
 use crate::propagation::objects::{self, deployments};
-use crate::wire::{Call, Target};
+use crate::wire::{Call, ServerTarget};
 
 const CLIENTS: usize = 16;
 const STATUS_WRITERS: usize = 4;
 
 /// The parameters of a run.
 #[derive(Clone)]
-pub struct Task {
+pub struct PropagationTask {
     pub namespace: String,
     pub count: usize,
     /// Creations per second; unlimited if unset.
@@ -41,7 +41,7 @@ pub struct Task {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Measured {
+pub struct PropagationMeasured {
     pub plane: Which,
     /// With settings other than the defaults.
     pub raised: bool,
@@ -77,7 +77,7 @@ pub struct Block {
     pub memory: Memory,
 }
 
-impl Measured {
+impl PropagationMeasured {
     pub fn is_complete(&self) -> bool {
         self.arrived == self.count
     }
@@ -89,16 +89,20 @@ impl Measured {
     }
 }
 
-enum Seen {
+enum PropagationEvent {
     In { name: String, member: usize },
     Ready { name: String },
 }
 
 /// Creation times.
 type Created = Arc<Mutex<HashMap<String, Instant>>>;
-type Sender = mpsc::UnboundedSender<(Seen, Instant)>;
+type Sender = mpsc::UnboundedSender<(PropagationEvent, Instant)>;
 
-pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::Result<Measured> {
+pub async fn measure(
+    plane: &BenchPlane,
+    members: &[Member],
+    task: &PropagationTask,
+) -> anyhow::Result<PropagationMeasured> {
     objects::prepare(plane, members, &task.namespace).await?;
     let (sender, receiver) = mpsc::unbounded_channel();
     let mut watches = Watches::default();
@@ -107,10 +111,10 @@ pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::
     let mut collected = Collected::new(members.len(), task);
     let start = Instant::now();
     let created = Created::default();
-    let room = Arc::new(Semaphore::new(task.block.unwrap_or(task.count)));
-    let creating = create_all(plane.target().clone(), task.clone(), created.clone(), Arc::clone(&room));
+    let in_flight = Arc::new(Semaphore::new(task.block.unwrap_or(task.count)));
+    let creating = create_all(plane.target().clone(), task.clone(), created.clone(), Arc::clone(&in_flight));
     let creating = tokio::spawn(creating);
-    collect(receiver, task, &mut collected, &meter, &room).await?;
+    collect(receiver, task, &mut collected, &meter, &in_flight).await?;
     let taken = meter.read()?;
     if creating.is_finished() {
         creating.await.context("the load failed")??;
@@ -124,7 +128,7 @@ pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::
     };
     let per_object = |seconds: f64| seconds * 1000.0 / collected.present.len().max(1) as f64;
     let last = collected.present.values().max().map_or(Duration::ZERO, |last| last.duration_since(start));
-    Ok(Measured {
+    Ok(PropagationMeasured {
         plane: plane.which(),
         raised: false,
         count: task.count,
@@ -145,12 +149,12 @@ pub async fn measure(plane: &Plane, members: &[Member], task: &Task) -> anyhow::
     })
 }
 
-fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Task, sender: &Sender) {
+fn watch_all(watches: &mut Watches, plane: &BenchPlane, members: &[Member], task: &PropagationTask, sender: &Sender) {
     let path = format!("{}?watch=true", deployments(&task.namespace));
     for (index, member) in members.iter().enumerate() {
         let (arrived, arrivals) = mpsc::unbounded_channel();
         if !task.real_workloads {
-            say_ready(watches, member.target(), &task.namespace, task.replicas, arrivals);
+            mark_ready(watches, member.target(), &task.namespace, task.replicas, arrivals);
         }
         let sender = sender.clone();
         watches.follow(member.target().clone(), path.clone(), move |event| {
@@ -160,7 +164,7 @@ fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Ta
                     // There is no receiver with real controllers.
                     let _ = arrived.send(name.clone());
                 }
-                let _ = sender.send((Seen::In { name, member: index }, Instant::now()));
+                let _ = sender.send((PropagationEvent::In { name, member: index }, Instant::now()));
             }
         });
     }
@@ -168,19 +172,24 @@ fn watch_all(watches: &mut Watches, plane: &Plane, members: &[Member], task: &Ta
     let sender = sender.clone();
     watches.follow(plane.target().clone(), path, move |event| {
         if event["object"]["status"]["readyReplicas"].as_u64() == Some(wanted) {
-            let _ = sender.send((Seen::Ready { name: name_of(event) }, Instant::now()));
+            let _ = sender.send((PropagationEvent::Ready { name: name_of(event) }, Instant::now()));
         }
     });
 }
 
 /// Each client creates its next Deployment after the last response; with a pace, not before its time.
-async fn create_all(target: Target, task: Task, created: Created, room: Arc<Semaphore>) -> anyhow::Result<()> {
+async fn create_all(
+    target: ServerTarget,
+    task: PropagationTask,
+    created: Created,
+    in_flight: Arc<Semaphore>,
+) -> anyhow::Result<()> {
     let task = Arc::new(task);
     let start = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..CLIENTS {
         let (target, task, created) = (target.clone(), Arc::clone(&task), created.clone());
-        let room = Arc::clone(&room);
+        let in_flight = Arc::clone(&in_flight);
         clients.spawn(async move {
             let mut connection = target.connect().await?;
             for number in (client..task.count).step_by(CLIENTS) {
@@ -189,7 +198,7 @@ async fn create_all(target: Target, task: Task, created: Created, room: Arc<Sema
                     tokio::time::sleep_until(due.into()).await;
                 }
                 // Released on arrival.
-                room.acquire().await.context("room is never closed")?.forget();
+                in_flight.acquire().await.context("the semaphore is never closed")?.forget();
                 let name = format!("web-{number:05}");
                 created.lock().insert(name.clone(), Instant::now());
                 let body = objects::deployment(&name, task.replicas).to_string();
@@ -205,9 +214,9 @@ async fn create_all(target: Target, task: Task, created: Created, room: Arc<Sema
 }
 
 /// Acts as the controllers of a member: marks every Deployment as ready on arrival.
-pub fn say_ready(
+pub fn mark_ready(
     watches: &mut Watches,
-    target: &Target,
+    target: &ServerTarget,
     namespace: &str,
     replicas: u32,
     arrivals: mpsc::UnboundedReceiver<String>,
@@ -234,7 +243,7 @@ pub fn say_ready(
 }
 
 async fn wrote(
-    target: &Target,
+    target: &ServerTarget,
     connection: &mut Option<crate::wire::Connection>,
     path: &str,
     body: &bytes::Bytes,
@@ -269,7 +278,7 @@ struct Taken {
 }
 
 impl Meter {
-    fn new(plane: &Plane, members: &[Member]) -> anyhow::Result<Self> {
+    fn new(plane: &BenchPlane, members: &[Member]) -> anyhow::Result<Self> {
         let plane = plane.pids();
         let members: Vec<u32> = members.iter().flat_map(Member::pids).collect();
         let before = [process::cpu(&plane)?, process::cpu(&members)?, process::cpu(&[std::process::id()])?];
@@ -300,7 +309,7 @@ struct Collected {
 }
 
 impl Collected {
-    fn new(members: usize, task: &Task) -> Self {
+    fn new(members: usize, task: &PropagationTask) -> Self {
         Self {
             members,
             arrivals: HashMap::with_capacity(task.count),
@@ -311,13 +320,13 @@ impl Collected {
         }
     }
 
-    fn add(&mut self, seen: Seen, at: Instant) -> bool {
+    fn add(&mut self, seen: PropagationEvent, at: Instant) -> bool {
         match seen {
-            Seen::Ready { name } => {
+            PropagationEvent::Ready { name } => {
                 self.ready.entry(name).or_insert(at);
                 false
             }
-            Seen::In { name, member } => {
+            PropagationEvent::In { name, member } => {
                 let arrived = self.arrivals.entry(name.clone()).or_default();
                 *arrived |= 1 << member;
                 let is_new = arrived.count_ones() as usize == self.members && !self.present.contains_key(&name);
@@ -348,11 +357,11 @@ impl Collected {
 /// Records when each Deployment was in the last member, and when its template was first ready. Ends when all are, or
 /// at the limit.
 async fn collect(
-    mut receiver: mpsc::UnboundedReceiver<(Seen, Instant)>,
-    task: &Task,
+    mut receiver: mpsc::UnboundedReceiver<(PropagationEvent, Instant)>,
+    task: &PropagationTask,
     collected: &mut Collected,
     meter: &Meter,
-    room: &Semaphore,
+    in_flight: &Semaphore,
 ) -> anyhow::Result<()> {
     let end = Instant::now() + task.limit;
     collected.block_began = (Instant::now(), Taken::default());
@@ -367,7 +376,7 @@ async fn collect(
         if collected.add(seen, at)
             && let Some(block) = task.block
         {
-            room.add_permits(1);
+            in_flight.add_permits(1);
             if collected.present.len().is_multiple_of(block) {
                 collected.end_block(block, meter)?;
             }

@@ -10,11 +10,11 @@ use anyhow::Context;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::plane::{Plane, Which};
+use crate::fleet::plane::{BenchPlane, Which};
 use crate::fleet::real_member::{Member, Runs};
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::programs;
-use crate::propagation::measure::{Measured, Task, measure};
+use crate::propagation::measure::{PropagationMeasured, PropagationTask, measure};
 use crate::restart::until_quiet;
 
 /// Options of the propagation benchmark.
@@ -50,10 +50,10 @@ pub struct Results {
     pub members: usize,
     pub real_workloads: bool,
     /// All at once, one for each control plane, and Karmada again with raised limits.
-    pub flat_out: Vec<Measured>,
-    pub paced: Vec<Measured>,
+    pub flat_out: Vec<PropagationMeasured>,
+    pub paced: Vec<PropagationMeasured>,
     /// Of flotilla alone, in blocks.
-    pub growth: Option<Measured>,
+    pub growth: Option<PropagationMeasured>,
 }
 
 const NAMES: [&str; 3] = ["member1", "member2", "member3"];
@@ -70,7 +70,7 @@ const REST_MAX: Duration = Duration::from_secs(100);
 const AT_REST_PERCENT: f64 = 5.0;
 
 pub async fn run(
-    options: &Options,
+    options: &BenchOptions,
     own: &PropagationOptions,
     results: &mut Results,
     notes: &mut Vec<String>,
@@ -97,33 +97,33 @@ pub async fn run(
 /// New members for each control plane, so that remains of one do not affect the other.
 async fn run_plane(
     which: Which,
-    options: &Options,
+    options: &BenchOptions,
     own: &PropagationOptions,
     results: &mut Results,
 ) -> anyhow::Result<()> {
     eprintln!("{which}: starting with {} members ...", NAMES.len());
     let runs = if own.real_workloads { Runs::Pods } else { Runs::Nothing };
     let members = Member::start_all(&NAMES, options, runs).await?;
-    let mut plane = Plane::start(which, options).await?;
+    let mut plane = BenchPlane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
     let count = options.size(own.count, 60, 1000);
-    let flat_out = Task { count, limit: FLAT_OUT_MAX, ..task(own, "flat-out") };
+    let flat_out = PropagationTask { count, limit: FLAT_OUT_MAX, ..task(own, "flat-out") };
     // First, so that both control planes are empty: their memory afterwards is compared.
     results.flat_out.push(report(measure(&plane, &members, &flat_out).await?));
     until_quiet(&plane.pids(), AT_REST_PERCENT, REST_MAX).await?;
     run_paces(&plane, &members, options, own, results).await?;
     let growth = options.size(own.growth, 2000, 20_000);
     if which == Which::Flotilla && growth > 0 {
-        let task = Task { count: growth, limit: GROWTH_MAX, block: Some(BLOCK), ..task(own, "growth") };
+        let task = PropagationTask { count: growth, limit: GROWTH_MAX, block: Some(BLOCK), ..task(own, "growth") };
         results.growth = Some(report(measure(&plane, &members, &task).await?));
     }
-    if let Plane::Karmada(karmada) = &mut plane {
+    if let BenchPlane::Karmada(karmada) = &mut plane {
         eprintln!("karmada: again with raised request limits ...");
         let commands = karmada.stop_workers().await?;
         karmada.start_workers(&commands, true).await?;
-        let raised = Task { namespace: "flat-out-raised".to_owned(), limit: RAISED_MAX, ..flat_out };
+        let raised = PropagationTask { namespace: "flat-out-raised".to_owned(), limit: RAISED_MAX, ..flat_out };
         let measured = measure(&plane, &members, &raised).await?;
-        results.flat_out.push(report(Measured { raised: true, ..measured }));
+        results.flat_out.push(report(PropagationMeasured { raised: true, ..measured }));
     }
     Ok(())
 }
@@ -131,9 +131,9 @@ async fn run_plane(
 /// From slow to fast; after a pace that is not held, faster ones are skipped, since the backlog would still be
 /// processed.
 async fn run_paces(
-    plane: &Plane,
+    plane: &BenchPlane,
     members: &[Member],
-    options: &Options,
+    options: &BenchOptions,
     own: &PropagationOptions,
     results: &mut Results,
 ) -> anyhow::Result<()> {
@@ -142,7 +142,7 @@ async fn run_paces(
     paces.retain(|pace| *pace > 0.0);
     paces.sort_by(f64::total_cmp);
     for pace in paces {
-        let task = Task {
+        let task = PropagationTask {
             count: ((seconds * pace) as usize).max(1),
             pace: Some(pace),
             limit: Duration::from_secs_f64(seconds) + PACE_GRACE,
@@ -160,8 +160,8 @@ async fn run_paces(
     Ok(())
 }
 
-fn task(own: &PropagationOptions, namespace: &str) -> Task {
-    Task {
+fn task(own: &PropagationOptions, namespace: &str) -> PropagationTask {
+    PropagationTask {
         namespace: namespace.to_owned(),
         count: 0,
         pace: None,
@@ -174,11 +174,11 @@ fn task(own: &PropagationOptions, namespace: &str) -> Task {
 }
 
 /// The load of other benchmarks before they start.
-pub fn load(namespace: &str, count: usize, limit: Duration) -> Task {
-    Task { count, limit, ..task(&PropagationOptions::default(), namespace) }
+pub fn load(namespace: &str, count: usize, limit: Duration) -> PropagationTask {
+    PropagationTask { count, limit, ..task(&PropagationOptions::default(), namespace) }
 }
 
-fn report(measured: Measured) -> Measured {
+fn report(measured: PropagationMeasured) -> PropagationMeasured {
     eprintln!("  {}", table::line(&measured));
     measured
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::fleet::plane::Plane;
+use crate::fleet::plane::BenchPlane;
 use crate::fleet::real_member::Member;
 use crate::fleet::{create, eventually, get, make_namespace};
 
@@ -20,7 +20,7 @@ pub fn policies(namespace: &str) -> String {
 }
 
 /// Creates a namespace that is synced everywhere, and a policy that propagates its Deployments everywhere.
-pub async fn prepare(plane: &Plane, members: &[Member], namespace: &str) -> anyhow::Result<()> {
+pub async fn prepare(plane: &BenchPlane, members: &[Member], namespace: &str) -> anyhow::Result<()> {
     make_namespace(plane.target(), namespace).await.context("a namespace")?;
     let policy = json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",

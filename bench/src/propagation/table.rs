@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::fleet::plane::Which;
-use crate::propagation::measure::{Block, Measured};
+use crate::propagation::measure::{Block, PropagationMeasured};
 use crate::propagation::{BLOCK, Results};
 use crate::report::plot::{Lines, Panel};
-use crate::report::rows::{Better, Row, Target, grouped};
+use crate::report::rows::{Better, Row, RowTarget, grouped};
 
 const HEAD: &str = "| plane | Deployments | present/s | p50 | p99 | ready/s | p50 | p99 | CPU per object | of the members | idle memory | after |\n\
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
@@ -17,7 +17,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     let theirs = find(Which::Karmada, false).filter(|theirs| theirs.count == ours.count);
     let count = grouped(ours.count);
     let mut rows = Vec::new();
-    let mut row = |what: &str, unit, better, value: fn(&Measured) -> f64, target: Option<Target>| {
+    let mut row = |what: &str, unit, better, value: fn(&PropagationMeasured) -> f64, target: Option<RowTarget>| {
         rows.push(Row::new(
             format!("{count} Deployments, {what}"),
             unit,
@@ -27,7 +27,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
             target,
         ));
     };
-    let tenth = Some(Target::Ratio(10.0));
+    let tenth = Some(RowTarget::Ratio(10.0));
     row("present in all members", "per second", Better::Higher, |m| m.present_per_second, tenth);
     row("present, p50", "ms", Better::Lower, |m| m.present.p50_ms, None);
     row("present, p99", "ms", Better::Lower, |m| m.present.p99_ms, None);
@@ -36,7 +36,7 @@ pub fn rows(results: &Results) -> Vec<Row> {
     row("memory of the plane before", "MiB", Better::Lower, |m| m.idle.resident_mib, tenth);
     row("memory of the plane after", "MiB", Better::Lower, |m| m.after.resident_mib, tenth);
     if let Some(raised) = find(Which::Karmada, true) {
-        let versus = |what: &str, unit, better, value: fn(&Measured) -> f64| {
+        let versus = |what: &str, unit, better, value: fn(&PropagationMeasured) -> f64| {
             Row::new(
                 format!("{count}, Karmada with raised limits: {what}"),
                 unit,
@@ -55,17 +55,17 @@ pub fn rows(results: &Results) -> Vec<Row> {
 }
 
 /// A pace that is not held has no latencies, since those of the arrived ones would be misleading.
-fn pace_rows(results: &Results, ours: &Measured) -> Vec<Row> {
+fn pace_rows(results: &Results, ours: &PropagationMeasured) -> Vec<Row> {
     let theirs = results.paced.iter().find(|m| m.plane == Which::Karmada && m.pace == ours.pace);
     let pace = ours.pace.unwrap_or_default();
-    let held = |m: &Measured| f64::from(u8::from(m.holds_pace() == Some(true)));
+    let held = |m: &PropagationMeasured| f64::from(u8::from(m.holds_pace() == Some(true)));
     let what = format!("{pace} per second, held (1 is yes)");
-    let target = Some(Target::AtLeast(1.0));
+    let target = Some(RowTarget::AtLeast(1.0));
     // Yes and no have no ratio.
     let held = Row { ratio: None, ..Row::new(what, "", Better::Higher, held(ours), theirs.map(held), target) };
     let mut rows = vec![held];
     let theirs = theirs.filter(|theirs| theirs.holds_pace() == Some(true));
-    let mut row = |name: &str, value: fn(&Measured) -> f64| {
+    let mut row = |name: &str, value: fn(&PropagationMeasured) -> f64| {
         let what = format!("{pace} per second, present in all members, {name}");
         rows.push(Row::new(what, "ms", Better::Lower, value(ours), theirs.map(value), None));
     };
@@ -81,14 +81,14 @@ fn growth_row(results: &Results) -> Option<Row> {
     let mean = |blocks: &[Block]| blocks.iter().map(|b| b.per_second).sum::<f64>() / blocks.len().max(1) as f64;
     let (first, last) = (mean(blocks.get(..share)?), mean(&blocks[blocks.len() - share..]));
     let what = format!("rate of the last quarter of {} over the first", grouped(results.growth.as_ref()?.count));
-    Some(Row::new(what, "", Better::Higher, last / first.max(f64::EPSILON), None, Some(Target::AtLeast(0.9))))
+    Some(Row::new(what, "", Better::Higher, last / first.max(f64::EPSILON), None, Some(RowTarget::AtLeast(0.9))))
 }
 
 pub fn details(results: &Results) -> String {
     let who = if results.real_workloads {
         "real controllers, scheduler and kwok nodes"
     } else {
-        "this program saying ready with one write for each Deployment that arrives"
+        "this program, which marks each Deployment as ready with one write"
     };
     let mut text = format!(
         "{} members, each a kube-apiserver on an etcd of its own that does not wait for the disk, with {who}; every \
@@ -139,7 +139,7 @@ pub fn details(results: &Results) -> String {
     text
 }
 
-pub fn line(m: &Measured) -> String {
+pub fn line(m: &PropagationMeasured) -> String {
     let name = if m.raised { "karmada, raised".to_owned() } else { m.plane.to_string() };
     let count = if m.is_complete() { m.count.to_string() } else { format!("{} of {} in time", m.arrived, m.count) };
     format!(
@@ -157,7 +157,7 @@ pub fn line(m: &Measured) -> String {
     )
 }
 
-fn paced_line(m: &Measured) -> String {
+fn paced_line(m: &PropagationMeasured) -> String {
     let held = if m.holds_pace() == Some(true) { "yes" } else { "**no**" };
     format!(
         "| {} | {} | {held} | {} of {} | {:.0} ms | {:.0} ms | {:.1} ms |",
@@ -180,7 +180,7 @@ pub fn growth_panels(results: &Results) -> Vec<Panel> {
         name: name.to_owned(),
         points: growth.blocks.iter().map(|block| (until(block), value(block))).collect(),
     };
-    let level = |value: fn(&Measured) -> f64| {
+    let level = |value: fn(&PropagationMeasured) -> f64| {
         let end = growth.blocks.last().map_or(0.0, until);
         theirs.map(|theirs| Lines {
             name: format!("karmada at {}", theirs.arrived),

@@ -11,15 +11,15 @@ use anyhow::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::outcome::{Outcome, Run};
-use crate::parts::Part;
+use crate::outcome::{PartOutcome, Run};
+use crate::parts::BenchPart;
 use crate::report::plot::{Bar, bars, panels};
-use crate::report::rows::{Row, Target, table};
+use crate::report::rows::{Row, RowTarget, table};
 use crate::{agents, api_server, failover, propagation, restart, scale, scheduler, start};
 
 /// The report of a part.
 struct Chapter {
-    part: Part,
+    part: BenchPart,
     title: &'static str,
     other: &'static str,
     /// `None` if it was never run here.
@@ -37,8 +37,8 @@ struct Found {
 
 /// Writes report.md and its plots from the figures in the directory.
 pub fn write(folder: &Path) -> anyhow::Result<()> {
-    let chapters: Vec<Chapter> = Part::ALL.into_iter().map(|part| chapter(part, folder)).collect();
-    let propagated = Outcome::<propagation::Results>::load(folder, Part::Propagation.name());
+    let chapters: Vec<Chapter> = BenchPart::ALL.into_iter().map(|part| chapter(part, folder)).collect();
+    let propagated = PartOutcome::<propagation::Results>::load(folder, BenchPart::Propagation.name());
     let growth = propagated.map(|outcome| propagation::table::growth_panels(&outcome.results)).unwrap_or_default();
     let text = markdown(&chapters, !growth.is_empty());
     let ratios = bars("How many times better flotilla is, one run on one machine", &bars_of(&chapters));
@@ -55,36 +55,36 @@ pub fn write(folder: &Path) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the report")
 }
 
-fn chapter(part: Part, folder: &Path) -> Chapter {
+fn chapter(part: BenchPart, folder: &Path) -> Chapter {
     let karmada = "Karmada";
     match part {
-        Part::Start => read(part, folder, "Start and idle", karmada, start::rows, start::details),
-        Part::Api => {
+        BenchPart::Start => read(part, folder, "Start and idle", karmada, start::rows, start::details),
+        BenchPart::Api => {
             let (rows, details) = (api_server::rows::rows, api_server::text::details);
             read(part, folder, "API server", "kube-apiserver + etcd", rows, details)
         }
-        Part::Scheduler => read(part, folder, "Scheduler alone", karmada, scheduler::rows, scheduler::details),
-        Part::Propagation => {
+        BenchPart::Scheduler => read(part, folder, "Scheduler alone", karmada, scheduler::rows, scheduler::details),
+        BenchPart::Propagation => {
             let (rows, details) = (propagation::table::rows, propagation::table::details);
             read(part, folder, "Propagation", karmada, rows, details)
         }
-        Part::Restart => read(part, folder, "Restart", karmada, restart::rows, restart::details),
-        Part::Failover => read(part, folder, "Failover", karmada, failover::table::rows, failover::table::details),
-        Part::Agents => read(part, folder, "Agents", karmada, agents::rows, agents::details),
-        Part::Scale => read(part, folder, "Scale", karmada, scale::rows, scale::details),
+        BenchPart::Restart => read(part, folder, "Restart", karmada, restart::rows, restart::details),
+        BenchPart::Failover => read(part, folder, "Failover", karmada, failover::table::rows, failover::table::details),
+        BenchPart::Agents => read(part, folder, "Agents", karmada, agents::rows, agents::details),
+        BenchPart::Scale => read(part, folder, "Scale", karmada, scale::rows, scale::details),
     }
 }
 
 fn read<T: Serialize + DeserializeOwned>(
-    part: Part,
+    part: BenchPart,
     folder: &Path,
     title: &'static str,
     other: &'static str,
     rows: fn(&T) -> Vec<Row>,
     details: fn(&T) -> String,
 ) -> Chapter {
-    let found = Outcome::<T>::load(folder, part.name()).map(|outcome| {
-        let Outcome { run, took_seconds, failed, notes, results } = outcome;
+    let found = PartOutcome::<T>::load(folder, part.name()).map(|outcome| {
+        let PartOutcome { run, took_seconds, failed, notes, results } = outcome;
         Found { run, took_seconds, failed, notes, rows: rows(&results), details: details(&results) }
     });
     Chapter { part, title, other, found }
@@ -173,7 +173,7 @@ fn in_short(chapters: &[Chapter]) -> String {
         }
     };
     let said = |row: &Row| match (row.ratio, row.target) {
-        (Some(ratio), None | Some(Target::Ratio(_))) => format!("{}: {ratio:.2}×", row.what),
+        (Some(ratio), None | Some(RowTarget::Ratio(_))) => format!("{}: {ratio:.2}×", row.what),
         _ => format!("{}: {} {}", row.what, rows::number(row.flotilla), row.unit).trim_end().to_owned(),
     };
     list("Targets not met:", all().filter(|row| row.met() == Some(false)).map(said).collect());

@@ -12,11 +12,11 @@ pub struct Row {
     pub other: Option<f64>,
     /// Factor by which flotilla is better.
     pub ratio: Option<f64>,
-    pub target: Option<Target>,
+    pub target: Option<RowTarget>,
 }
 
 #[derive(Clone, Copy)]
-pub enum Target {
+pub enum RowTarget {
     /// At least this factor better.
     Ratio(f64),
     /// Ours alone, below this.
@@ -38,7 +38,7 @@ impl Row {
         better: Better,
         flotilla: f64,
         other: Option<f64>,
-        target: Option<Target>,
+        target: Option<RowTarget>,
     ) -> Self {
         // A ratio to zero would be meaningless.
         let ratio = other.filter(|other| *other > 0.0 && flotilla > 0.0).map(|other| match better {
@@ -50,9 +50,9 @@ impl Row {
 
     pub fn met(&self) -> Option<bool> {
         match self.target? {
-            Target::Ratio(least) => Some(self.ratio? >= least),
-            Target::Below(limit) => Some(self.flotilla < limit),
-            Target::AtLeast(least) => Some(self.flotilla >= least),
+            RowTarget::Ratio(least) => Some(self.ratio? >= least),
+            RowTarget::Below(limit) => Some(self.flotilla < limit),
+            RowTarget::AtLeast(least) => Some(self.flotilla >= least),
         }
     }
 
@@ -75,9 +75,9 @@ impl Row {
 
     fn target_text(&self) -> String {
         match self.target {
-            Some(Target::Ratio(least)) => format!("≥ {least:.0}×"),
-            Some(Target::Below(limit)) => format!("< {} {}", number(limit), self.unit),
-            Some(Target::AtLeast(least)) => format!("≥ {} {}", number(least), self.unit),
+            Some(RowTarget::Ratio(least)) => format!("≥ {least:.0}×"),
+            Some(RowTarget::Below(limit)) => format!("< {} {}", number(limit), self.unit),
+            Some(RowTarget::AtLeast(least)) => format!("≥ {} {}", number(least), self.unit),
             None => String::new(),
         }
     }
@@ -131,7 +131,7 @@ pub fn grouped(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Better, Row, Target, grouped, number};
+    use super::{Better, Row, RowTarget, grouped, number};
 
     #[test]
     fn a_target_is_met_only_by_the_better_side() {
@@ -139,13 +139,13 @@ mod tests {
             let row = Row::new("x", "s", better, ours, theirs, Some(target));
             assert_eq!(row.met(), expected, "{ours} against {theirs:?}");
         };
-        check(Better::Higher, 5000.0, Some(1000.0), Target::Ratio(5.0), Some(true));
-        check(Better::Higher, 4999.0, Some(1000.0), Target::Ratio(5.0), Some(false));
-        check(Better::Lower, 10.0, Some(60.0), Target::Ratio(5.0), Some(true));
-        check(Better::Lower, 60.0, Some(10.0), Target::Ratio(5.0), Some(false));
-        check(Better::Lower, 0.2, None, Target::Below(1.0), Some(true));
-        check(Better::Lower, 0.2, None, Target::Ratio(5.0), None);
-        check(Better::Higher, 0.89, None, Target::AtLeast(0.9), Some(false));
+        check(Better::Higher, 5000.0, Some(1000.0), RowTarget::Ratio(5.0), Some(true));
+        check(Better::Higher, 4999.0, Some(1000.0), RowTarget::Ratio(5.0), Some(false));
+        check(Better::Lower, 10.0, Some(60.0), RowTarget::Ratio(5.0), Some(true));
+        check(Better::Lower, 60.0, Some(10.0), RowTarget::Ratio(5.0), Some(false));
+        check(Better::Lower, 0.2, None, RowTarget::Below(1.0), Some(true));
+        check(Better::Lower, 0.2, None, RowTarget::Ratio(5.0), None);
+        check(Better::Higher, 0.89, None, RowTarget::AtLeast(0.9), Some(false));
     }
 
     #[test]

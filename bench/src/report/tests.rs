@@ -1,8 +1,8 @@
 //! The report contains the results, the parts that were not run, and where we are behind.
 
 use crate::machine::Machine;
-use crate::outcome::{Outcome, Run};
-use crate::parts::Part;
+use crate::outcome::{PartOutcome, Run};
+use crate::parts::BenchPart;
 use crate::process::Memory;
 use crate::report::{Chapter, Found, chapter, markdown, write};
 use crate::{scheduler, start};
@@ -35,7 +35,7 @@ fn started(plane: crate::fleet::plane::Which, seconds: f64, mib: f64) -> start::
 fn save_start(folder: &std::path::Path, ours: f64, failed: Option<&str>) {
     use crate::fleet::plane::Which::{Flotilla, Karmada};
     let planes = vec![started(Flotilla, 0.1, ours), started(Karmada, 20.0, 600.0)];
-    let outcome = Outcome {
+    let outcome = PartOutcome {
         run: run("2026-01-01 00:00:00 UTC"),
         took_seconds: 12.0,
         failed: failed.map(str::to_owned),
@@ -68,7 +68,7 @@ fn the_report_names_the_machine_and_missing_parts() {
 fn the_report_lists_where_we_are_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     save_start(folder.path(), 900.0, None);
-    let text = markdown(&[chapter(Part::Start, folder.path())], false);
+    let text = markdown(&[chapter(BenchPart::Start, folder.path())], false);
     let (_, after) = text.split_once("Where flotilla is not ahead:").expect("a list of what is behind");
     assert!(after.contains("whole plane, idle memory, resident: 0.67×"), "{text}");
     assert!(text.contains("**not met**") && !text.contains("Nothing that was compared is behind"), "{text}");
@@ -89,7 +89,10 @@ fn parts_of_several_runs_are_distinguished() {
             details: String::new(),
         }),
     };
-    let text = markdown(&[of(Part::Start, "monday"), of(Part::Scale, "tuesday"), of(Part::Agents, "monday")], false);
+    let text = markdown(
+        &[of(BenchPart::Start, "monday"), of(BenchPart::Scale, "tuesday"), of(BenchPart::Agents, "monday")],
+        false,
+    );
     assert!(text.contains("Parts of this run: start, agents.") && text.contains("Parts of this run: scale."), "{text}");
 }
 
@@ -97,5 +100,5 @@ fn parts_of_several_runs_are_distinguished() {
 fn figures_of_another_format_are_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("start.json"), "[]").expect("a file");
-    assert!(chapter(Part::Start, folder.path()).found.is_none());
+    assert!(chapter(BenchPart::Start, folder.path()).found.is_none());
 }

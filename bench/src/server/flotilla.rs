@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use crate::options::{Options, Protocol};
+use crate::options::{BenchOptions, Protocol};
 use crate::server::{Children, POLL, Server, Side, check_alive, data_directory, free_ports, wait_until_ready};
-use crate::wire::{Identity, Target};
+use crate::wire::{Identity, ServerTarget};
 use crate::{process, programs};
 
-pub async fn start(options: &Options, arguments: &[String]) -> anyhow::Result<Server> {
+pub async fn start(options: &BenchOptions, arguments: &[String]) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
     // A fixed port, so that members and clients find it after a restart.
     let [port] = free_ports()?;
@@ -32,7 +32,7 @@ async fn run(
     directory: &Path,
     children: &mut Children,
     protocol: Protocol,
-) -> anyhow::Result<(Target, Duration)> {
+) -> anyhow::Result<(ServerTarget, Duration)> {
     let log = directory.join("server.log");
     let start = Instant::now();
     children.spawn(command, &log)?;
@@ -48,7 +48,7 @@ async fn run(
 
 impl Server {
     /// Kills `flotilla server` and restarts it on its data; returns the time to ready.
-    pub async fn start_again(&mut self, options: &Options) -> anyhow::Result<Duration> {
+    pub async fn start_again(&mut self, options: &BenchOptions) -> anyhow::Result<Duration> {
         let pid = *self.pids().first().context("the server has a process")?;
         let mut arguments = process::command_line(pid)?.into_iter();
         let mut command = Command::new(arguments.next().context("the server has a program")?);
@@ -65,7 +65,7 @@ pub async fn wait_for_kubeconfig(
     protocol: Protocol,
     children: &mut Children,
     log: &Path,
-) -> anyhow::Result<Target> {
+) -> anyhow::Result<ServerTarget> {
     let start = Instant::now();
     loop {
         // The file may be incomplete while the server writes it.
@@ -80,12 +80,12 @@ pub async fn wait_for_kubeconfig(
 }
 
 /// Reads a kubeconfig, with embedded certificates or file references.
-pub fn target_of_kubeconfig(path: &Path, protocol: Protocol) -> anyhow::Result<Target> {
+pub fn target_of_kubeconfig(path: &Path, protocol: Protocol) -> anyhow::Result<ServerTarget> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     read_kubeconfig(&text, protocol)
 }
 
-fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<Target> {
+fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<ServerTarget> {
     let config: Value = serde_saphyr::from_str(text).context("the kubeconfig is not YAML")?;
     let cluster = &config["clusters"][0]["cluster"];
     let user = &config["users"][0]["user"];
@@ -96,7 +96,7 @@ fn read_kubeconfig(text: &str, protocol: Protocol) -> anyhow::Result<Target> {
         certificate: &decode(user, "client-certificate-data")?,
         key: &decode(user, "client-key-data")?,
     };
-    Target::new(authority.to_owned(), &identity, protocol)
+    ServerTarget::new(authority.to_owned(), &identity, protocol)
 }
 
 fn decode(part: &Value, field: &str) -> anyhow::Result<Vec<u8>> {

@@ -10,13 +10,13 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::server::{
     Children, Durability, POLL, Server, Side, answers_ok, check_alive, data_directory, free_ports, wait_until_ready,
 };
-use crate::wire::{Identity, Target};
+use crate::wire::{Identity, ServerTarget};
 
-pub async fn start(options: &Options, durability: Durability) -> anyhow::Result<Server> {
+pub async fn start(options: &BenchOptions, durability: Durability) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
     let ports = free_ports()?;
     let [_, _, api_port] = ports;
@@ -24,7 +24,7 @@ pub async fn start(options: &Options, durability: Durability) -> anyhow::Result<
     let admin = write_keys(directory.path()).context("keys for kube-apiserver")?;
     let ca = fs::read(directory.path().join("ca.crt")).context("cannot read the CA")?;
     let identity = Identity { ca: &ca, certificate: admin.0.as_bytes(), key: admin.1.as_bytes() };
-    let target = Target::new(format!("127.0.0.1:{api_port}"), &identity, options.protocol)?;
+    let target = ServerTarget::new(format!("127.0.0.1:{api_port}"), &identity, options.protocol)?;
     write_kubeconfig(directory.path(), api_port, &ca, &admin)?;
     let start = Instant::now();
     let mut children = Children::default();
@@ -43,7 +43,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn start(&self, target: &Target, children: &mut Children) -> anyhow::Result<()> {
+    async fn start(&self, target: &ServerTarget, children: &mut Children) -> anyhow::Result<()> {
         let etcd_log = self.directory.join("etcd.log");
         children.spawn(self.etcd(), &etcd_log)?;
         self.wait_for_etcd(children, &etcd_log).await?;

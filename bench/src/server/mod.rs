@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::options::Options;
-use crate::wire::{Call, Connection, Target};
+use crate::options::BenchOptions;
+use crate::wire::{Call, Connection, ServerTarget};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(5);
@@ -30,7 +30,7 @@ pub enum Side {
 
 pub struct Server {
     pub side: Side,
-    pub target: Target,
+    pub target: ServerTarget,
     /// From the start of the first process until /readyz succeeded.
     pub ready_after: Duration,
     children: Children,
@@ -53,7 +53,7 @@ impl Server {
     }
 
     /// Starts on an empty directory and waits until it is ready.
-    pub async fn start(side: Side, options: &Options) -> anyhow::Result<Self> {
+    pub async fn start(side: Side, options: &BenchOptions) -> anyhow::Result<Self> {
         match side {
             Side::Flotilla => flotilla::start(options, &[]).await,
             Side::Kube => kube::start(options, Durability::Disk).await,
@@ -61,12 +61,12 @@ impl Server {
     }
 
     /// kube-apiserver for a member.
-    pub async fn start_member(options: &Options) -> anyhow::Result<Self> {
+    pub async fn start_member(options: &BenchOptions) -> anyhow::Result<Self> {
         kube::start(options, Durability::None).await
     }
 
     /// `flotilla server` with additional flags.
-    pub async fn start_flotilla(options: &Options, arguments: &[String]) -> anyhow::Result<Self> {
+    pub async fn start_flotilla(options: &BenchOptions, arguments: &[String]) -> anyhow::Result<Self> {
         flotilla::start(options, arguments).await
     }
 
@@ -115,7 +115,7 @@ impl Drop for Children {
     }
 }
 
-pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
+pub fn data_directory(options: &BenchOptions) -> anyhow::Result<tempfile::TempDir> {
     let parent = &options.data;
     std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     let parent = parent.canonicalize().with_context(|| format!("cannot find {}", parent.display()))?;
@@ -123,7 +123,7 @@ pub fn data_directory(options: &Options) -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// Polls /readyz over one connection, reopened when it breaks, until it succeeds.
-pub async fn wait_until_ready(target: &Target, children: &mut Children, log: &Path) -> anyhow::Result<()> {
+pub async fn wait_until_ready(target: &ServerTarget, children: &mut Children, log: &Path) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut connection = None;
     loop {
@@ -135,7 +135,7 @@ pub async fn wait_until_ready(target: &Target, children: &mut Children, log: &Pa
     }
 }
 
-async fn is_ready(target: &Target, connection: &mut Option<Connection>) -> bool {
+async fn is_ready(target: &ServerTarget, connection: &mut Option<Connection>) -> bool {
     if connection.is_none() {
         *connection = target.connect().await.ok();
     }

@@ -25,7 +25,7 @@ use apiserver::direct::Direct;
 use apiserver::http::{Listening, listen};
 use apiserver::server::{Handlers, Server, ServerConfig};
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use core_controllers::{AgentApproval, Clients, Parameters, SignToken};
+use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
 use kinds::Kind;
 use object::Object;
 use pki::authority::CertificateAuthority;
@@ -127,7 +127,7 @@ impl<L> ApiHost<L> {
     }
 
     /// Returns the clients and parameters for Kubernetes' own controllers.
-    pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(Clients, Parameters)> {
+    pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(ControllerClients, ControllerParameters)> {
         let manager = self.client(UserInfo::new(MANAGER.0, MANAGER.1))?;
         let direct = direct(&self.server);
         let acting = move |name: &str| {
@@ -137,7 +137,7 @@ impl<L> ApiHost<L> {
         let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
         let authority = &self.certificates.authority;
         let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
-        let parameters = Parameters {
+        let parameters = ControllerParameters {
             ca_pem: self.certificates.ca_pem(),
             authority: Arc::new(authority),
             sign_token,
@@ -145,7 +145,7 @@ impl<L> ApiHost<L> {
             agent_approval: AgentApproval::default(),
             clock,
         };
-        Ok((Clients { manager, controller: Arc::new(acting) }, parameters))
+        Ok((ControllerClients { manager, controller: Arc::new(acting) }, parameters))
     }
 }
 

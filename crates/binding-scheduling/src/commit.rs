@@ -15,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use crate::failback::notes;
 use crate::gather::Binding;
-use crate::queue::Outcome;
-use crate::work::outcome_of;
-use crate::{FIELD_MANAGER, Room};
+use crate::queue::ScheduleOutcome;
+use crate::schedule::outcome_of;
+use crate::{BindingScheduler, FIELD_MANAGER};
 
 /// Attempts to write the status when other writers cause conflicts.
 const STATUS_TRIES_MAX: usize = 5;
@@ -26,7 +26,7 @@ const STATUS_TRIES_MAX: usize = 5;
 const PLACEMENT_TRIES_MAX: usize = 3;
 
 /// The changes to write for a binding.
-pub struct Plan {
+pub struct PlacementUpdate {
     pub binding: Binding,
     /// `None` if there was nothing to decide: only the observed generation is updated.
     pub decision: Option<Decision>,
@@ -38,23 +38,28 @@ pub struct Plan {
     pub schedule_type: Option<ScheduleType>,
 }
 
-impl Plan {
+impl PlacementUpdate {
     pub fn noting_only(binding: Binding) -> Self {
         Self { binding, decision: None, is_asked_for: false, is_return: false, schedule_type: None }
     }
 }
 
 /// The result of a decision as reported in the status.
-struct Report {
+struct ScheduleReport {
     is_scheduled: bool,
     reason: &'static str,
     message: String,
-    outcome: Outcome,
+    outcome: ScheduleOutcome,
 }
 
-impl Report {
+impl ScheduleReport {
     fn success() -> Self {
-        Self { is_scheduled: true, reason: "Success", message: SUCCESS_MESSAGE.to_owned(), outcome: Outcome::Done }
+        Self {
+            is_scheduled: true,
+            reason: "Success",
+            message: SUCCESS_MESSAGE.to_owned(),
+            outcome: ScheduleOutcome::Done,
+        }
     }
 
     fn failure(error: &ScheduleError) -> Self {
@@ -73,17 +78,17 @@ impl Report {
             Some(error) => format!("[{error}, {refusal}]"),
             None => refusal.to_string(),
         };
-        Self { is_scheduled: false, reason, message, outcome: Outcome::Failed }
+        Self { is_scheduled: false, reason, message, outcome: ScheduleOutcome::Failed }
     }
 }
 
 /// Writes only the differences.
-pub async fn commit(room: &Room, plan: Plan) -> Outcome {
-    let Plan { binding, decision, is_asked_for, is_return, .. } = plan;
+pub async fn commit(scheduler: &BindingScheduler, plan: PlacementUpdate) -> ScheduleOutcome {
+    let PlacementUpdate { binding, decision, is_asked_for, is_return, .. } = plan;
     let Some(decision) = decision else {
-        return match note_generation(room, &binding).await {
-            Ok(()) => Outcome::Done,
-            Err(error) => failed(room, &binding, &error).await,
+        return match note_generation(scheduler, &binding).await {
+            Ok(()) => ScheduleOutcome::Done,
+            Err(error) => failed(scheduler, &binding, &error).await,
         };
     };
     let targets = match &decision.result {
@@ -92,40 +97,47 @@ pub async fn commit(room: &Room, plan: Plan) -> Outcome {
         Err(_) => None,
     };
     let written = match targets {
-        Some(targets) => commit_placement(room, &binding, targets, is_return).await,
+        Some(targets) => commit_placement(scheduler, &binding, targets, is_return).await,
         None => Ok(None),
     };
     let is_placed = matches!(&written, Ok(Some(_)));
-    settle(room, &binding, &decision, &written);
+    settle(scheduler, &binding, &decision, &written);
     let report = match (&decision.result, &written) {
-        (_, Err(error)) if error.is_conflict() || error.is_not_found() => return failed(room, &binding, error).await,
-        (decided, Err(error)) => Report::refused(decided.as_ref().err(), error),
-        (Ok(_), Ok(_)) => Report::success(),
-        (Err(error), Ok(_)) => Report::failure(error),
+        (_, Err(error)) if error.is_conflict() || error.is_not_found() => {
+            return failed(scheduler, &binding, error).await;
+        }
+        (decided, Err(error)) => ScheduleReport::refused(decided.as_ref().err(), error),
+        (Ok(_), Ok(_)) => ScheduleReport::success(),
+        (Err(error), Ok(_)) => ScheduleReport::failure(error),
     };
     let current = written.ok().flatten().unwrap_or_else(|| Arc::clone(&binding.object));
     let affinity_name = decision.result.is_ok().then_some(decision.affinity_name.as_str());
-    let noted = commit_report(room, &binding, current, &report, affinity_name, is_asked_for).await;
-    tell(room, &binding, &decision, &report, is_placed || matches!(noted, Ok(true)));
+    let noted = commit_report(scheduler, &binding, current, &report, affinity_name, is_asked_for).await;
+    update_metrics(scheduler, &binding, &decision, &report, is_placed || matches!(noted, Ok(true)));
     match noted {
         Ok(_) => report.outcome,
-        Err(error) => failed(room, &binding, &error).await,
+        Err(error) => failed(scheduler, &binding, &error).await,
     }
 }
 
 /// Releases the reservations of a placement that was not written.
-fn settle(room: &Room, binding: &Binding, decision: &Decision, written: &Result<Option<Arc<Object>>, Status>) {
+fn settle(
+    scheduler: &BindingScheduler,
+    binding: &Binding,
+    decision: &Decision,
+    written: &Result<Option<Arc<Object>>, Status>,
+) {
     if let (Err(_), Ok(targets)) = (written, &decision.result) {
-        room.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, room.clock.now());
+        scheduler.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, scheduler.clock.now());
     }
     if written.is_err() {
-        room.in_flight.lock().forget(&binding.key);
+        scheduler.in_flight.lock().forget(&binding.key);
     }
 }
 
 /// Writes the clusters and the placement they were chosen by. A different order of the same clusters is no change.
 async fn commit_placement(
-    room: &Room,
+    scheduler: &BindingScheduler,
     binding: &Binding,
     targets: &[TargetCluster],
     is_return: bool,
@@ -141,8 +153,8 @@ async fn commit_placement(
     }
     // Without a target the workload has not moved yet.
     let is_remembered = binding.object.annotation(ANNOTATION_HISTORY).is_some() && !targets.is_empty();
-    if room.is_resilient && is_remembered {
-        let notes = notes(binding, targets, is_return, room.clock.now());
+    if scheduler.is_resilient && is_remembered {
+        let notes = notes(binding, targets, is_return, scheduler.clock.now());
         if let Some(history) = notes.history {
             let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
             metadata["annotations"][ANNOTATION_HISTORY] = history.into();
@@ -154,14 +166,18 @@ async fn commit_placement(
     if patch.is_empty() {
         return Ok(None);
     }
-    write_placement(room, binding, patch).await.map(Some)
+    write_placement(scheduler, binding, patch).await.map(Some)
 }
 
 /// Writes the patch only if the inputs of the decision are unchanged, so that a concurrent eviction is not undone.
 /// After a cluster loss the status of every binding changes often; repeating the decision for that would only take
 /// longer.
-async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, Value>) -> Result<Arc<Object>, Status> {
-    let target = room.mirror_of(&binding.key).target(&binding.key);
+async fn write_placement(
+    scheduler: &BindingScheduler,
+    binding: &Binding,
+    mut patch: Map<String, Value>,
+) -> Result<Arc<Object>, Status> {
+    let target = scheduler.mirror_of(&binding.key).target(&binding.key);
     let mut current = Arc::clone(&binding.object);
     let mut tries = 1;
     loop {
@@ -169,9 +185,9 @@ async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, 
         metadata["resourceVersion"] = current.resource_version().into();
         metadata["uid"] = current.uid().into();
         let (body, options) = (Patch::merge(Value::Object(patch.clone())), WriteOptions::managed_by(FIELD_MANAGER));
-        match room.client.patch(target.clone(), body, options).await {
+        match scheduler.client.patch(target.clone(), body, options).await {
             Err(conflict) if conflict.is_conflict() && tries < PLACEMENT_TRIES_MAX => {
-                current = room.client.get(target.clone()).await?;
+                current = scheduler.client.get(target.clone()).await?;
                 if !is_decided_on(&binding.object, &current) {
                     return Err(conflict);
                 }
@@ -179,7 +195,7 @@ async fn write_placement(room: &Room, binding: &Binding, mut patch: Map<String, 
             }
             Err(status) => return Err(status),
             Ok(written) => {
-                room.note_written(&binding.key, &written);
+                scheduler.note_written(&binding.key, &written);
                 return Ok(written);
             }
         }
@@ -208,10 +224,10 @@ fn is_same(old: &[TargetCluster], new: &[TargetCluster]) -> bool {
 /// Writes the condition and, on success, the generation, time and affinity group. Reports whether anything was
 /// written.
 async fn commit_report(
-    room: &Room,
+    scheduler: &BindingScheduler,
     binding: &Binding,
     mut current: Arc<Object>,
-    report: &Report,
+    report: &ScheduleReport,
     affinity_name: Option<&str>,
     is_asked_for: bool,
 ) -> Result<bool, Status> {
@@ -220,7 +236,7 @@ async fn commit_report(
     for _ in 0..STATUS_TRIES_MAX {
         let old: BindingStatus = api::read_at(&current, &["status"])?;
         let mut new = old.clone();
-        let now = format_seconds(room.clock.now());
+        let now = format_seconds(scheduler.clock.now());
         let changed = set_condition(&mut new.conditions, condition(report, &now));
         let mut is_changed = changed;
         if report.is_scheduled {
@@ -241,9 +257,9 @@ async fn commit_report(
         if !is_changed {
             return Ok(false);
         }
-        match patch_status(room, binding, &current, &old, &new).await {
+        match patch_status(scheduler, binding, &current, &old, &new).await {
             Err(error) if error.is_conflict() => {
-                current = room.client.get(room.mirror_of(&binding.key).target(&binding.key)).await?;
+                current = scheduler.client.get(scheduler.mirror_of(&binding.key).target(&binding.key)).await?;
                 if current.uid() != binding.object.uid() {
                     return Ok(false);
                 }
@@ -254,7 +270,7 @@ async fn commit_report(
     Err(Status::conflict(&object::GroupResource::default(), &binding.key.name, "the status was changed concurrently"))
 }
 
-fn condition(report: &Report, now: &str) -> Condition {
+fn condition(report: &ScheduleReport, now: &str) -> Condition {
     Condition {
         kind: CONDITION_SCHEDULED.to_owned(),
         status: if report.is_scheduled { "True" } else { "False" }.to_owned(),
@@ -266,7 +282,7 @@ fn condition(report: &Report, now: &str) -> Condition {
 }
 
 async fn patch_status(
-    room: &Room,
+    scheduler: &BindingScheduler,
     binding: &Binding,
     current: &Object,
     old: &BindingStatus,
@@ -287,55 +303,64 @@ async fn patch_status(
     }
     let metadata = json!({"resourceVersion": current.resource_version(), "uid": current.uid()});
     let patch = Patch::merge(json!({"metadata": metadata, "status": status}));
-    let target = room.mirror_of(&binding.key).target(&binding.key).subresource("status");
-    let written = room.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await?;
-    room.note_written(&binding.key, &written);
+    let target = scheduler.mirror_of(&binding.key).target(&binding.key).subresource("status");
+    let written = scheduler.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+    scheduler.note_written(&binding.key, &written);
     Ok(())
 }
 
 /// Records that the current placement is the result of the newest spec.
-async fn note_generation(room: &Room, binding: &Binding) -> Result<(), Status> {
+async fn note_generation(scheduler: &BindingScheduler, binding: &Binding) -> Result<(), Status> {
     let old = &binding.status;
     let mut new = BindingStatus { scheduler_observed_generation: Some(binding.object.generation()), ..old.clone() };
     // A binding that failed to schedule and kept its clusters counts as scheduled again; no other code path reports
     // this.
     let scheduled = find_condition(&old.conditions, CONDITION_SCHEDULED);
     let is_refused = scheduled.is_some_and(|condition| condition.status == "False");
-    if room.is_resilient && is_refused && !binding.spec.clusters.is_empty() {
-        set_condition(&mut new.conditions, condition(&Report::success(), &format_seconds(room.clock.now())));
+    if scheduler.is_resilient && is_refused && !binding.spec.clusters.is_empty() {
+        set_condition(
+            &mut new.conditions,
+            condition(&ScheduleReport::success(), &format_seconds(scheduler.clock.now())),
+        );
     }
-    patch_status(room, binding, &binding.object, old, &new).await
+    patch_status(scheduler, binding, &binding.object, old, &new).await
 }
 
-fn tell(room: &Room, binding: &Binding, decision: &Decision, report: &Report, is_changed: bool) {
+fn update_metrics(
+    scheduler: &BindingScheduler,
+    binding: &Binding,
+    decision: &Decision,
+    report: &ScheduleReport,
+    is_changed: bool,
+) {
     match &decision.result {
         Ok(targets) if report.is_scheduled && is_changed => {
             let list: Vec<String> =
                 targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
             let colon = if binding.key.namespace.is_empty() { "" } else { ":" };
             let text = format!("{SUCCESS_MESSAGE} Result{colon} {{{}}}", list.join(", "));
-            room.tell_success(&binding.object, &text);
+            scheduler.tell_success(&binding.object, &text);
         }
         Ok(_) if report.is_scheduled => {}
-        _ => room.tell_failure(&binding.object, &report.message),
+        _ => scheduler.record_failure(&binding.object, &report.message),
     }
 }
 
 /// Retries after a failed write. A conflict is not an error: the binding has changed and is reconciled again once the
 /// mirror has the new version. Retrying earlier would repeat the same decision on the same input.
-async fn failed(room: &Room, binding: &Binding, error: &Status) -> Outcome {
+async fn failed(scheduler: &BindingScheduler, binding: &Binding, error: &Status) -> ScheduleOutcome {
     if error.is_conflict()
-        && let Ok(Some(current)) = room.client.find(room.mirror_of(&binding.key).target(&binding.key)).await
+        && let Ok(Some(current)) = scheduler.client.find(scheduler.mirror_of(&binding.key).target(&binding.key)).await
     {
-        room.note_written(&binding.key, &current);
+        scheduler.note_written(&binding.key, &current);
     }
     if error.is_not_found() || is_namespace_terminating(error) {
-        return Outcome::Done;
+        return ScheduleOutcome::Done;
     }
     if !error.is_conflict() {
         tracing::warn!(binding = %binding.key, %error, "failed to write placement");
     }
-    Outcome::Failed
+    ScheduleOutcome::Failed
 }
 
 fn is_namespace_terminating(error: &Status) -> bool {

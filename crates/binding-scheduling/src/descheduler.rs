@@ -15,7 +15,7 @@ use object::{Object, Status};
 use reconcile::{ObjectKey, Recorder, Regarding, commit_object};
 use serde_json::{Value, json};
 
-use crate::Room;
+use crate::BindingScheduler;
 use crate::gather::Binding;
 
 /// The field manager and event source.
@@ -55,11 +55,11 @@ pub fn is_unschedulable(binding: &Object) -> Vec<String> {
 }
 
 /// Runs the descheduler periodically until dropped.
-pub async fn watch(room: &Arc<Room>, descheduling: Descheduling, recorder: &Recorder) {
+pub async fn watch(scheduler: &Arc<BindingScheduler>, descheduling: Descheduling, recorder: &Recorder) {
     loop {
         tokio::time::sleep(descheduling.interval).await;
-        for object in room.bindings.list_by(BY_UNSCHEDULABLE, YES) {
-            if let Err(error) = look_at(room, descheduling, recorder, &object).await {
+        for object in scheduler.bindings.list_by(BY_UNSCHEDULABLE, YES) {
+            if let Err(error) = look_at(scheduler, descheduling, recorder, &object).await {
                 tracing::warn!(binding = %ObjectKey::of(&object), %error, "failed to deschedule replicas");
             }
         }
@@ -67,7 +67,7 @@ pub async fn watch(room: &Arc<Room>, descheduling: Descheduling, recorder: &Reco
 }
 
 async fn look_at(
-    room: &Room,
+    scheduler: &BindingScheduler,
     descheduling: Descheduling,
     recorder: &Recorder,
     object: &Arc<Object>,
@@ -76,8 +76,8 @@ async fn look_at(
     if object.is_deleting() || !is_concerned(&binding) {
         return Ok(());
     }
-    let (targets, told) = (&binding.spec.clusters, &binding.status.aggregated_status);
-    let shrinks = plan_shrinks(targets, told, room.clock.now(), descheduling.threshold);
+    let (targets, statuses) = (&binding.spec.clusters, &binding.status.aggregated_status);
+    let shrinks = plan_shrinks(targets, statuses, scheduler.clock.now(), descheduling.threshold);
     if shrinks.is_empty() {
         return Ok(());
     }
@@ -87,9 +87,9 @@ async fn look_at(
     };
     let mut desired = Object::clone(object);
     desired.set(&["spec", "clusters"], json!(targets.iter().map(shrunk).collect::<Vec<_>>()));
-    let target = room.bindings.target(&binding.key);
-    let written = commit_object(&room.client, target, object, &desired, COMPONENT).await;
-    tell(recorder, &binding, &shrinks, written.as_ref().err());
+    let target = scheduler.bindings.target(&binding.key);
+    let written = commit_object(&scheduler.client, target, object, &desired, COMPONENT).await;
+    update_metrics(recorder, &binding, &shrinks, written.as_ref().err());
     match written {
         // The binding has changed or was deleted; the next run sees its new state.
         Err(status) if status.is_conflict() || status.is_not_found() => Ok(()),
@@ -108,12 +108,12 @@ fn is_concerned(binding: &Binding) -> bool {
 /// status.
 pub fn plan_shrinks(
     targets: &[TargetCluster],
-    told: &[AggregatedStatusItem],
+    statuses: &[AggregatedStatusItem],
     now: Timestamp,
     threshold: Duration,
 ) -> Vec<Shrink> {
     let shrink = |target: &TargetCluster| {
-        let status = told.iter().find(|item| item.cluster_name == target.name)?.status.as_ref()?;
+        let status = statuses.iter().find(|item| item.cluster_name == target.name)?.status.as_ref()?;
         let ready = i32::try_from(status["readyReplicas"].as_i64().unwrap_or(0)).ok()?;
         let waiting: Unschedulable = serde_json::from_value(status.get(STATUS_UNSCHEDULABLE)?.clone()).ok()?;
         let unschedulable = waiting_longer_than(&waiting, now, threshold);
@@ -133,7 +133,7 @@ fn waiting_longer_than(waiting: &Unschedulable, now: Timestamp, threshold: Durat
     i32::try_from(long.map(|(_, pods)| *pods).sum::<i64>()).unwrap_or(i32::MAX)
 }
 
-fn tell(recorder: &Recorder, binding: &Binding, shrinks: &[Shrink], error: Option<&Status>) {
+fn update_metrics(recorder: &Recorder, binding: &Binding, shrinks: &[Shrink], error: Option<&Status>) {
     let resource = &binding.spec.resource;
     let template = Regarding {
         api_version: resource.api_version.clone(),
@@ -183,13 +183,13 @@ mod tests {
         if !waiting.is_empty() {
             status[STATUS_UNSCHEDULABLE] = json!({"replicas": total, "since": since, "message": "full"});
         }
-        let told = AggregatedStatusItem {
+        let statuses = AggregatedStatusItem {
             cluster_name: "m1".to_owned(),
             status: Some(status),
             ..AggregatedStatusItem::default()
         };
         let now = NOW.parse().expect("a time");
-        let shrinks = plan_shrinks(&targets, &[told], now, Descheduling::default().threshold);
+        let shrinks = plan_shrinks(&targets, &[statuses], now, Descheduling::default().threshold);
         let left = shrinks.iter().find(|shrink| shrink.cluster == "m1").map_or(given, |shrink| shrink.to);
         assert_eq!(left, expected, "{given} given, {ready} ready, {waiting:?}");
         assert!(shrinks.iter().all(|shrink| shrink.cluster == "m1"), "m2 has no status");

@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::gather::{Binding, priority_of};
-use crate::{BINDINGS_PER_TURN, Room};
+use crate::{BINDINGS_PER_TURN, BindingScheduler};
 
 /// Index of bindings that left a cluster by failover and were not assigned to it again.
 pub const BY_LEFT: &str = "left a cluster";
 const LEFT: &str = "yes";
 
 /// Index of policies with failback enabled.
-pub const BY_WISH: &str = "failback";
+pub const BY_FAILBACK: &str = "failback";
 const WISH: &str = "yes";
 
 /// Interval for checking the clusters that were left.
@@ -82,18 +82,18 @@ impl Paces {
 }
 
 /// Looks for workloads that may return, until cancelled.
-pub async fn watch(room: &Arc<Room>) {
+pub async fn watch(scheduler: &Arc<BindingScheduler>) {
     let mut paces = Paces::default();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let wishes = gather_wishes(room);
-        if wishes.is_empty() {
+        let failback_settings = gather_failback_settings(scheduler);
+        if failback_settings.is_empty() {
             continue;
         }
-        for mirror in [&room.bindings, &room.cluster_bindings] {
+        for mirror in [&scheduler.bindings, &scheduler.cluster_bindings] {
             for some in mirror.list_by(BY_LEFT, LEFT).chunks(BINDINGS_PER_TURN) {
                 for object in some {
-                    grant(room, object, &wishes, &mut paces).await;
+                    grant(scheduler, object, &failback_settings, &mut paces).await;
                 }
                 tokio::task::yield_now().await;
             }
@@ -103,13 +103,13 @@ pub async fn watch(room: &Arc<Room>) {
 
 /// Returns the failback settings by policy. An unreadable policy has none; admission reported the error when it was
 /// written.
-fn gather_wishes(room: &Room) -> HashMap<ObjectKey, Failback> {
-    let policies = room.policies.iter().flat_map(|mirror: &Mirror| mirror.list_by(BY_WISH, WISH));
-    let wish = |policy: Arc<Object>| {
+fn gather_failback_settings(scheduler: &BindingScheduler) -> HashMap<ObjectKey, Failback> {
+    let policies = scheduler.policies.iter().flat_map(|mirror: &Mirror| mirror.list_by(BY_FAILBACK, WISH));
+    let failback = |policy: Arc<Object>| {
         let text = policy.annotation(ANNOTATION_FAILBACK)?;
         Some((ObjectKey::of(&policy), Failback::parse(text).ok().flatten()?))
     };
-    policies.filter_map(wish).collect()
+    policies.filter_map(failback).collect()
 }
 
 fn policy_of(binding: &Object) -> Option<ObjectKey> {
@@ -119,48 +119,55 @@ fn policy_of(binding: &Object) -> Option<ObjectKey> {
     binding.annotation(ANNOTATION_CLUSTER_PROPAGATION_NAME).map(|name| ObjectKey::new("", name))
 }
 
-async fn grant(room: &Room, object: &Arc<Object>, wishes: &HashMap<ObjectKey, Failback>, paces: &mut Paces) {
-    let Some((policy, wish)) = policy_of(object).and_then(|policy| Some((policy.clone(), wishes.get(&policy)?))) else {
+async fn grant(
+    scheduler: &BindingScheduler,
+    object: &Arc<Object>,
+    failback_settings: &HashMap<ObjectKey, Failback>,
+    paces: &mut Paces,
+) {
+    let Some((policy, failback)) =
+        policy_of(object).and_then(|policy| Some((policy.clone(), failback_settings.get(&policy)?)))
+    else {
         return;
     };
     let Ok(binding) = Binding::read(object) else { return };
     let is_suspended = binding.spec.suspension.as_ref().is_some_and(|own| own.scheduling == Some(true));
-    if object.is_deleting() || is_suspended || room.failbacks.lock().contains_key(&binding.key) {
+    if object.is_deleting() || is_suspended || scheduler.failbacks.lock().contains_key(&binding.key) {
         return;
     }
-    let now = room.clock.now();
+    let now = scheduler.clock.now();
     let (well, unwell): (Vec<String>, Vec<String>) =
         History::of(object).left(&binding.spec).into_iter().partition(|name| {
-            let cluster = room.clusters.get(&ObjectKey::new("", name));
-            cluster.as_deref().and_then(well_since).is_some_and(|since| wish.is_due(since, now))
+            let cluster = scheduler.clusters.get(&ObjectKey::new("", name));
+            cluster.as_deref().and_then(well_since).is_some_and(|since| failback.is_due(since, now))
         });
     if well.is_empty() {
         return;
     }
-    let peers = room.gather_peers(&binding);
-    let wanted = Return { well, unwell };
+    let peers = scheduler.gather_peers(&binding);
+    let wanted = PlannedReturn { well, unwell };
     let is_better = {
-        let mut snapshot = room.snapshot.lock();
-        room.refresh_capacity(&mut snapshot);
-        wanted.decide(room, &snapshot, &binding, &peers).is_some()
+        let mut snapshot = scheduler.snapshot.lock();
+        scheduler.refresh_capacity(&mut snapshot);
+        wanted.decide(scheduler, &snapshot, &binding, &peers).is_some()
     };
-    if is_better && paces.take(&policy, wish.rate) {
-        room.failbacks.lock().insert(binding.key.clone(), wanted);
-        room.queue.add(binding.key, priority_of(object), false, QueueReason::ClusterChanged).await;
+    if is_better && paces.take(&policy, failback.rate) {
+        scheduler.failbacks.lock().insert(binding.key.clone(), wanted);
+        scheduler.queue.add(binding.key, priority_of(object), false, QueueReason::ClusterChanged).await;
     }
 }
 
 /// A planned return: the clusters that are healthy for long enough, and those that are not.
-pub struct Return {
+pub struct PlannedReturn {
     well: Vec<String>,
     unwell: Vec<String>,
 }
 
-impl Return {
+impl PlannedReturn {
     /// Returns the placement from scratch, or `None` if it contains no cluster the workload left.
     pub fn decide(
         &self,
-        room: &Room,
+        scheduler: &BindingScheduler,
         snapshot: &ClusterSnapshot,
         binding: &Binding,
         peers: &Peers,
@@ -172,7 +179,7 @@ impl Return {
         spec.graceful_eviction_tasks.extend(self.unwell.iter().map(|name| passed_over(name)));
         // The first affinity group is the preferred one.
         let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
-        let request = Request { spec: &spec, status: &status, peers, options: &room.options };
+        let request = Request { spec: &spec, status: &status, peers, options: &scheduler.options };
         let (decision, explanation) = explain(snapshot, &request);
         let targets = decision.result.as_ref().ok()?;
         targets.iter().any(|target| self.well.contains(&target.name)).then_some((decision, explanation))
@@ -186,7 +193,7 @@ fn passed_over(cluster: &str) -> GracefulEvictionTask {
 
 /// Returns the binding without the clusters it left by failover when it is only scaled; otherwise it would silently
 /// drift back to them, without graceful eviction. `None` if there is no such cluster.
-pub fn without_left(binding: &Binding, need: Need) -> Option<Held> {
+pub fn without_left(binding: &Binding, need: Need) -> Option<HeldBinding> {
     let placement = binding.spec.placement.as_ref()?;
     let is_moved_by_user = matches!(need, Need::PlacementChanged | Need::Reschedule);
     if is_moved_by_user || !placement.is_divided() || binding.object.annotation(ANNOTATION_HISTORY).is_none() {
@@ -198,40 +205,40 @@ pub fn without_left(binding: &Binding, need: Need) -> Option<Held> {
     }
     let mut spec = binding.spec.clone();
     spec.graceful_eviction_tasks.extend(left.iter().map(|name| passed_over(name)));
-    Some(Held { spec, left })
+    Some(HeldBinding { spec, left })
 }
 
 /// A binding that is kept away from clusters it left.
-pub struct Held {
+pub struct HeldBinding {
     pub spec: BindingSpec,
     left: Vec<String>,
 }
 
-impl Held {
+impl HeldBinding {
     /// Replaces the reason: to the filters these clusters looked like clusters under eviction.
-    pub fn reword(&self, mut told: Explanation) -> Explanation {
-        let left_out = told.attempts.iter_mut().flat_map(|attempt| &mut attempt.left_out);
+    pub fn replace_reason(&self, mut explanation: Explanation) -> Explanation {
+        let left_out = explanation.attempts.iter_mut().flat_map(|attempt| &mut attempt.left_out);
         for own in left_out.filter(|own| self.left.contains(&own.cluster)) {
             for reason in own.reasons.iter_mut().filter(|reason| reason.plugin == "ClusterEviction") {
                 "the workload left it by failover and failback is not enabled".clone_into(&mut reason.message);
             }
         }
-        told
+        explanation
     }
 }
 
 /// Changes of a placement besides `spec.clusters`, as parts of a merge patch: the failover history and, on a
 /// failback, the eviction tasks that keep old replicas until the new ones are ready.
-pub struct Notes {
+pub struct PlacementNotes {
     pub history: Option<String>,
     pub tasks: Option<Value>,
 }
 
-pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now: Timestamp) -> Notes {
+pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now: Timestamp) -> PlacementNotes {
     let mut history = History::of(&binding.object);
     if !is_return {
         let is_news = history.place(&binding.spec.clusters, targets, now);
-        return Notes { history: is_news.then(|| history.text()), tasks: None };
+        return PlacementNotes { history: is_news.then(|| history.text()), tasks: None };
     }
     let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     let is_staying = |task: &&Value| !task["fromCluster"].as_str().is_some_and(|from| names.contains(from));
@@ -263,7 +270,7 @@ pub fn notes(binding: &Binding, targets: &[TargetCluster], is_return: bool, now:
     }
     history.place(&binding.spec.clusters, targets, now);
     let tasks = if tasks.is_empty() { Value::Null } else { Value::Array(tasks) };
-    Notes { history: Some(history.text()), tasks: Some(tasks) }
+    PlacementNotes { history: Some(history.text()), tasks: Some(tasks) }
 }
 
 /// Reports whether a cluster loses all or some of its replicas. It then keeps them until they are ready elsewhere.

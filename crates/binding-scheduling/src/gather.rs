@@ -12,7 +12,7 @@ use reconcile::{Mirror, ObjectKey};
 use scheduler::{ClusterSnapshot, Peers};
 use tokio::time::Instant;
 
-use crate::Room;
+use crate::BindingScheduler;
 
 /// Index of bindings by workload affinity and anti-affinity group.
 pub const BY_GROUP: &str = "workload-affinity-group";
@@ -24,7 +24,7 @@ const RESERVATION_SWEEP: Duration = Duration::from_secs(60);
 
 /// When the capacity was last refreshed.
 #[derive(Default)]
-pub struct Capacity {
+pub struct CapacityRefresh {
     refreshed: Option<Instant>,
     swept: Option<Instant>,
 }
@@ -76,7 +76,7 @@ pub fn groups_of(object: &Object) -> Vec<String> {
     [("together", "affinityGroup"), ("apart", "antiAffinityGroup")].into_iter().filter_map(named).collect()
 }
 
-impl Room {
+impl BindingScheduler {
     pub fn mirror_of(&self, key: &ObjectKey) -> &Mirror {
         if key.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings }
     }

@@ -9,11 +9,11 @@ use reconcile::ObjectKey;
 /// Keyed by binding; bounded by the number of writes in progress or not yet observed.
 #[derive(Default)]
 pub struct InFlight {
-    bindings: HashMap<ObjectKey, Entry>,
+    bindings: HashMap<ObjectKey, InFlightBinding>,
 }
 
 #[derive(Default)]
-struct Entry {
+struct InFlightBinding {
     /// The clusters of the pending placement, needed by workloads with affinity or anti-affinity to it.
     clusters: Vec<String>,
     /// The newest version this scheduler wrote or observed.
@@ -25,7 +25,7 @@ struct Entry {
 impl InFlight {
     pub fn decided(&mut self, key: &ObjectKey, targets: &[TargetCluster]) {
         let clusters = targets.iter().map(|target| target.name.clone()).collect();
-        self.bindings.insert(key.clone(), Entry { clusters, ..Entry::default() });
+        self.bindings.insert(key.clone(), InFlightBinding { clusters, ..InFlightBinding::default() });
     }
 
     /// Records a write of `object`; `seen` is the version in the mirror.
@@ -43,7 +43,7 @@ impl InFlight {
 
     /// Records a version observed by the mirror. Reports whether a decision waited for it.
     pub fn seen(&mut self, key: &ObjectKey, object: &Object) -> bool {
-        let is_known = |entry: &Entry| entry.version.is_some_and(|own| own <= version(object));
+        let is_known = |entry: &InFlightBinding| entry.version.is_some_and(|own| own <= version(object));
         let is_known = self.bindings.get(key).is_some_and(is_known);
         is_known && self.bindings.remove(key).is_some_and(|entry| entry.is_awaited)
     }

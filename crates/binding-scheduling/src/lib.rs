@@ -11,8 +11,8 @@ mod failback;
 mod gather;
 mod inflight;
 mod queue;
+mod schedule;
 mod triggers;
-mod work;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use scheduler::{ClusterSnapshot, Plugins, SchedulerOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::failback::Return;
-use crate::gather::Capacity;
+use crate::failback::PlannedReturn;
+use crate::gather::CapacityRefresh;
 use crate::inflight::InFlight;
 use crate::queue::SchedulingQueue;
 
@@ -43,19 +43,19 @@ pub const FIELD_MANAGER: &str = "karmada-scheduler";
 const BINDINGS_PER_TURN: usize = 16;
 
 /// The dependencies of the scheduling component.
-pub struct Parts {
+pub struct SchedulingDeps {
     pub client: ClusterClient,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,
-    pub settings: Settings,
+    pub settings: SchedulingSettings,
 }
 
 /// Karmada's flags with its defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SchedulingSettings {
     /// Only bindings that ask for this scheduler are placed.
     pub scheduler_name: String,
     /// Enabled plugins: `*`, names, and `-name` to disable one.
@@ -69,7 +69,7 @@ pub struct Settings {
     pub writes_at_once: usize,
 }
 
-impl Default for Settings {
+impl Default for SchedulingSettings {
     fn default() -> Self {
         Self {
             scheduler_name: api::policy::DEFAULT_SCHEDULER.to_owned(),
@@ -83,19 +83,19 @@ impl Default for Settings {
 }
 
 /// State shared by the tasks of the scheduler.
-struct Room {
+struct BindingScheduler {
     client: ClusterClient,
     member_capacity: MemberCapacity,
     decisions: Decisions,
     clock: Arc<dyn Clock>,
-    settings: Settings,
+    settings: SchedulingSettings,
     options: SchedulerOptions,
     queue: SchedulingQueue,
     bindings: Mirror,
     cluster_bindings: Mirror,
     clusters: Mirror,
     snapshot: Mutex<ClusterSnapshot>,
-    capacity: Mutex<Capacity>,
+    capacity: Mutex<CapacityRefresh>,
     in_flight: Mutex<InFlight>,
     recorder: Recorder,
     /// Records descheduling events.
@@ -106,49 +106,49 @@ struct Room {
     /// PropagationPolicies and ClusterPropagationPolicies; empty unless failback is possible.
     policies: Vec<Mirror>,
     /// Bindings that may return and wait for their decision; bounded by `queue`.
-    failbacks: Mutex<HashMap<ObjectKey, Return>>,
+    failbacks: Mutex<HashMap<ObjectKey, PlannedReturn>>,
 }
 
 /// Schedules bindings until cancelled. Only one instance may run at a time, since reservations are kept in memory.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
-    let room = Arc::new(Room::new(parts, &cancel));
+pub async fn run(parts: SchedulingDeps, cancel: CancellationToken) {
+    let scheduler = Arc::new(BindingScheduler::new(parts, &cancel));
     let synced = async {
-        room.clusters.synced().await;
-        room.bindings.synced().await;
-        room.cluster_bindings.synced().await;
+        scheduler.clusters.synced().await;
+        scheduler.bindings.synced().await;
+        scheduler.cluster_bindings.synced().await;
     };
     tokio::select! {
         () = synced => {}
         () = cancel.cancelled() => return,
     }
-    room.load_clusters();
+    scheduler.load_clusters();
     let watching = async {
         tokio::join!(
-            triggers::watch_clusters(&room),
-            triggers::watch_bindings(&room, &room.bindings),
-            triggers::watch_bindings(&room, &room.cluster_bindings),
+            triggers::watch_clusters(&scheduler),
+            triggers::watch_bindings(&scheduler, &scheduler.bindings),
+            triggers::watch_bindings(&scheduler, &scheduler.cluster_bindings),
             async {
-                if room.is_resilient {
-                    failback::watch(&room).await;
+                if scheduler.is_resilient {
+                    failback::watch(&scheduler).await;
                 }
             },
             async {
-                if let Some(descheduling) = room.settings.descheduling {
-                    descheduler::watch(&room, descheduling, &room.deschedulings).await;
+                if let Some(descheduling) = scheduler.settings.descheduling {
+                    descheduler::watch(&scheduler, descheduling, &scheduler.deschedulings).await;
                 }
             },
         );
     };
     tokio::select! {
-        () = cancel.cancelled() => room.queue.shut_down(),
+        () = cancel.cancelled() => scheduler.queue.shut_down(),
         () = watching => {}
-        () = work::work(&room) => {}
+        () = schedule::run(&scheduler) => {}
     }
 }
 
-impl Room {
-    fn new(parts: Parts, cancel: &CancellationToken) -> Self {
-        let Parts { client, member_capacity, decisions, features, clock, metrics, settings } = parts;
+impl BindingScheduler {
+    fn new(parts: SchedulingDeps, cancel: &CancellationToken) -> Self {
+        let SchedulingDeps { client, member_capacity, decisions, features, clock, metrics, settings } = parts;
         let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr())
             .packed()
@@ -164,7 +164,7 @@ impl Room {
             .into_iter()
             .filter(|_| features.resilient_failover)
             .map(|policies| MirrorSpec::new(&policies.gvr()).trim(failback::trim_policy))
-            .map(|spec| mirror(spec.index(failback::BY_WISH, failback::wants_failback)));
+            .map(|spec| mirror(spec.index(failback::BY_FAILBACK, failback::wants_failback)));
         let options = SchedulerOptions {
             plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
             estimate_from_nodes: settings.estimate_from_nodes,

@@ -25,7 +25,7 @@ pub struct SchedulingQueue {
 
 /// The result of processing a binding from the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ScheduleOutcome {
     Done,
     /// No cluster has capacity for it now.
     Unschedulable,
@@ -53,30 +53,30 @@ impl SchedulingQueue {
     pub async fn next(&self) -> Option<ObjectKey> {
         let key = self.keys.next().await?;
         self.unschedulable.lock().remove(&key);
-        self.tell();
+        self.update_metrics();
         Some(key)
     }
 
-    pub fn finish(&self, key: &ObjectKey, priority: i32, outcome: Outcome) {
+    pub fn finish(&self, key: &ObjectKey, priority: i32, outcome: ScheduleOutcome) {
         let priority = if self.has_priorities { Priority(priority) } else { Priority::NORMAL };
         match outcome {
-            Outcome::Done => self.keys.forget(key),
-            Outcome::Unschedulable if self.has_priorities => {
+            ScheduleOutcome::Done => self.keys.forget(key),
+            ScheduleOutcome::Unschedulable if self.has_priorities => {
                 self.metrics.incoming(QueueReason::ScheduleAttemptFailure);
                 self.unschedulable.lock().insert(key.clone());
                 self.keys.add_after(key.clone(), UNSCHEDULABLE_WAIT, priority);
             }
-            Outcome::Unschedulable | Outcome::Failed => {
+            ScheduleOutcome::Unschedulable | ScheduleOutcome::Failed => {
                 self.metrics.incoming(QueueReason::ScheduleAttemptFailure);
                 self.keys.add_failed(key.clone(), priority);
             }
         }
         self.keys.done(key);
-        self.tell();
+        self.update_metrics();
     }
 
     /// Updates the queue metrics.
-    fn tell(&self) {
+    fn update_metrics(&self) {
         let counts = self.keys.counts();
         let unschedulable = self.unschedulable.lock().len();
         self.metrics.pending(counts.ready, counts.delayed.saturating_sub(unschedulable), unschedulable);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bindings_go_by_priority_only_where_the_gate_is_on() {
+    async fn priorities_apply_only_with_the_feature_gate() {
         for (has_priorities, expected) in [(false, ["low", "high", "mid"]), (true, ["high", "mid", "low"])] {
             let queue = SchedulingQueue::new(has_priorities, &PlaneMetrics::default());
             for (name, priority) in [("low", -5), ("high", 100), ("mid", 7)] {
@@ -117,21 +117,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_failed_waits_and_a_change_brings_it_back_at_once() {
+    async fn failed_bindings_back_off_and_a_change_requeues_them() {
         let queue = SchedulingQueue::new(true, &PlaneMetrics::default());
         let start = Instant::now();
         queue.add(key("x"), 0, false, QueueReason::BindingAdd).await;
         for expected in [0, 1, 3, 7, 15, 25, 35] {
             assert_eq!(taken(&queue).await, "x");
             assert_eq!(start.elapsed().as_secs(), expected);
-            queue.finish(&key("x"), 0, Outcome::Failed);
+            queue.finish(&key("x"), 0, ScheduleOutcome::Failed);
         }
         taken(&queue).await;
         let start = Instant::now();
-        queue.finish(&key("x"), 0, Outcome::Unschedulable);
+        queue.finish(&key("x"), 0, ScheduleOutcome::Unschedulable);
         taken(&queue).await;
         assert_eq!(start.elapsed(), UNSCHEDULABLE_WAIT);
-        queue.finish(&key("x"), 0, Outcome::Unschedulable);
+        queue.finish(&key("x"), 0, ScheduleOutcome::Unschedulable);
         let start = Instant::now();
         queue.add(key("x"), 0, false, QueueReason::BindingAdd).await;
         taken(&queue).await;

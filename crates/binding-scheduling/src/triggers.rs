@@ -10,7 +10,7 @@ use object::Object;
 use plane_metrics::QueueReason;
 use reconcile::{Change, Mirror, ObjectKey};
 
-use crate::Room;
+use crate::BindingScheduler;
 use crate::gather::{Binding, priority_of, put};
 
 /// Bindings processed before yielding to other tasks.
@@ -25,40 +25,40 @@ struct Touched {
 }
 
 /// Feeds changes of bindings into the queue.
-pub async fn watch_bindings(room: &Arc<Room>, mirror: &Mirror) {
+pub async fn watch_bindings(scheduler: &Arc<BindingScheduler>, mirror: &Mirror) {
     let mut changes = mirror.subscribe();
     while let Some(change) = changes.next().await {
-        let is_awaited = room.note_binding(&change);
+        let is_awaited = scheduler.note_binding(&change);
         let Some(now) = &change.now else { continue };
-        if is_awaited || is_due(room, change.before.as_deref(), now) {
+        if is_awaited || is_due(scheduler, change.before.as_deref(), now) {
             let why = if change.before.is_none() { QueueReason::BindingAdd } else { QueueReason::BindingUpdate };
-            room.queue.add(change.key.clone(), priority_of(now), change.is_initial, why).await;
+            scheduler.queue.add(change.key.clone(), priority_of(now), change.is_initial, why).await;
         }
     }
 }
 
 /// A binding that becomes ours counts as new; one that stays ours is due when its spec has changed.
-fn is_due(room: &Room, before: Option<&Object>, now: &Object) -> bool {
-    let was_ours = before.filter(|before| is_ours(room, before));
-    is_ours(room, now) && was_ours.is_none_or(|before| before.generation() != now.generation())
+fn is_due(scheduler: &BindingScheduler, before: Option<&Object>, now: &Object) -> bool {
+    let was_ours = before.filter(|before| is_ours(scheduler, before));
+    is_ours(scheduler, now) && was_ours.is_none_or(|before| before.generation() != now.generation())
 }
 
 /// Reports whether this scheduler places the binding. Attached dependencies without a policy follow their parents.
-fn is_ours(room: &Room, binding: &Object) -> bool {
+fn is_ours(scheduler: &BindingScheduler, binding: &Object) -> bool {
     let has = |label: &str| binding.label(label).is_some_and(|value| !value.is_empty());
-    is_for_this_scheduler(room, binding)
+    is_for_this_scheduler(scheduler, binding)
         && [LABEL_PROPAGATION_ID, LABEL_CLUSTER_PROPAGATION_ID, LABEL_BINDING_MANAGED_BY].into_iter().any(has)
 }
 
-fn is_for_this_scheduler(room: &Room, binding: &Object) -> bool {
+fn is_for_this_scheduler(scheduler: &BindingScheduler, binding: &Object) -> bool {
     let wanted = match binding.str_at(&["spec", "schedulerName"]) {
         "" => DEFAULT_SCHEDULER,
         name => name,
     };
-    wanted == room.settings.scheduler_name && binding.bool_at(&["spec", "suspension", "scheduling"]) != Some(true)
+    wanted == scheduler.settings.scheduler_name && binding.bool_at(&["spec", "suspension", "scheduling"]) != Some(true)
 }
 
-impl Room {
+impl BindingScheduler {
     /// Updates reservations and in-flight placements from the mirror. Reports whether a decision waited for this
     /// version.
     fn note_binding(&self, change: &Change) -> bool {
@@ -73,13 +73,13 @@ impl Room {
             }
             Some(now) => {
                 let is_awaited = self.in_flight.lock().seen(&change.key, now);
-                let told = now.items(&["status", "aggregatedStatus"]);
+                let statuses = now.items(&["status", "aggregatedStatus"]);
                 let mut snapshot = self.snapshot.lock();
                 let is_waiting = |item: &serde_json::Value| {
                     item["clusterName"].as_str().is_some_and(|cluster| snapshot.has_reserved(&name, cluster))
                 };
                 // Most changes are irrelevant here, and parsing a whole binding is the expensive part.
-                if told.iter().any(is_waiting)
+                if statuses.iter().any(is_waiting)
                     && let Ok(binding) = Binding::read(now)
                 {
                     snapshot.release_seen(&name, &binding.spec, &binding.status.aggregated_status);
@@ -91,23 +91,23 @@ impl Room {
 }
 
 /// Updates the snapshot and enqueues the bindings affected by a change.
-pub async fn watch_clusters(room: &Arc<Room>) {
-    let mut changes = room.clusters.subscribe();
+pub async fn watch_clusters(scheduler: &Arc<BindingScheduler>) {
+    let mut changes = scheduler.clusters.subscribe();
     while let Some(first) = changes.next().await {
-        let mut touched = take_in(room, &first);
+        let mut touched = take_in(scheduler, &first);
         // Pending changes are handled in one walk over the bindings.
         while let Some(change) = changes.next().now_or_never().flatten() {
-            touched.extend(take_in(room, &change));
+            touched.extend(take_in(scheduler, &change));
         }
         if !touched.is_empty() {
-            enqueue_affected(room, &room.bindings, &touched).await;
-            enqueue_affected(room, &room.cluster_bindings, &touched).await;
+            enqueue_affected(scheduler, &scheduler.bindings, &touched).await;
+            enqueue_affected(scheduler, &scheduler.cluster_bindings, &touched).await;
         }
     }
 }
 
-fn take_in(room: &Room, change: &Change) -> Vec<Touched> {
-    let mut snapshot = room.snapshot.lock();
+fn take_in(scheduler: &BindingScheduler, change: &Change) -> Vec<Touched> {
+    let mut snapshot = scheduler.snapshot.lock();
     match &change.now {
         Some(now) => put(&mut snapshot, now),
         None => snapshot.remove(&change.key.name),
@@ -162,11 +162,14 @@ fn new_kinds(before: &Object, now: &Object) -> Vec<(String, String)> {
     kinds(read(now)).into_iter().filter(|kind| !known.contains(kind)).collect()
 }
 
-async fn enqueue_affected(room: &Arc<Room>, mirror: &Mirror, touched: &[Touched]) {
+async fn enqueue_affected(scheduler: &Arc<BindingScheduler>, mirror: &Mirror, touched: &[Touched]) {
     for some in mirror.list().chunks(BINDINGS_AT_ONCE) {
-        for binding in some.iter().filter(|binding| is_for_this_scheduler(room, binding)) {
+        for binding in some.iter().filter(|binding| is_for_this_scheduler(scheduler, binding)) {
             if is_affected(binding, touched) {
-                room.queue.add(ObjectKey::of(binding), priority_of(binding), false, QueueReason::ClusterChanged).await;
+                scheduler
+                    .queue
+                    .add(ObjectKey::of(binding), priority_of(binding), false, QueueReason::ClusterChanged)
+                    .await;
             }
         }
         tokio::task::yield_now().await;

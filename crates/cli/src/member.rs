@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use member::{Containers, Member, NodeSettings, Options, Runtime};
+use member::{Containers, Member, MemberOptions, Runtime, SimulatedNodeSettings};
 
 use crate::termination::Termination;
 
@@ -90,8 +90,8 @@ pub async fn run(args: MemberArgs) -> anyhow::Result<()> {
 }
 
 impl MemberArgs {
-    fn into_options(self) -> anyhow::Result<Options> {
-        let mut options = Options::new(&self.cluster_name, &self.data_dir, self.bind);
+    fn into_options(self) -> anyhow::Result<MemberOptions> {
+        let mut options = MemberOptions::new(&self.cluster_name, &self.data_dir, self.bind);
         options.runtime = self.runtime();
         options.host.names = self.names;
         options.host.advertise = self.advertise_url;
@@ -117,13 +117,13 @@ impl MemberArgs {
                 registries: registries.collect(),
             });
         }
-        let mut settings = NodeSettings {
+        let mut settings = SimulatedNodeSettings {
             cluster_name: self.cluster_name.clone(),
             nodes: self.nodes,
             name_prefix: prefix,
             zones: self.zones.clone(),
             regions: self.region.iter().cloned().collect(),
-            ..NodeSettings::default()
+            ..SimulatedNodeSettings::default()
         };
         settings.capacity.cpu.clone_from(&self.node_cpu);
         settings.capacity.memory.clone_from(&self.node_memory);

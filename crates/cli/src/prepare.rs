@@ -6,7 +6,7 @@ use ::karmadactl::Exit;
 use ::karmadactl::console::Console;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use provisioners::host::{Check, PORTS, Repair, Standing, Wanted, apply, gather, judge};
+use provisioners::host::{Check, CheckStatus, HostUse, PORTS, Repair, apply, gather, judge};
 use serde_json::json;
 
 #[derive(Args, Debug)]
@@ -70,7 +70,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
         Some(home) => home.clone(),
         None => std::env::home_dir().context("HOME is not set: use --home DIR")?.join(".flotilla"),
     };
-    let wanted = Wanted {
+    let wanted = HostUse {
         lxd: args.provisioner == MemberProvisioner::Lxd,
         containerd: args.runtime == Runtime::Containerd,
         bridge: args.bridge.clone(),
@@ -90,7 +90,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
     }
     let repaired = outcomes.iter().any(|(_, _, outcome)| matches!(outcome, Outcome::Done));
     let last = if repaired { judge(&gather(&wanted), &wanted) } else { first };
-    let ready = last.iter().all(|check| check.standing != Standing::Broken);
+    let ready = last.iter().all(|check| check.standing != CheckStatus::Broken);
     if args.json {
         console.line(serde_json::to_string_pretty(&as_json(ready, &last, &outcomes))?)?;
     } else {
@@ -105,7 +105,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
 /// Returns the failed checks that a command can fix; firewall rules also when nothing blocks traffic yet.
 fn is_to_repair(check: &Check) -> bool {
     let by_command = !matches!(check.repair, None | Some(Repair::Advice(_)));
-    by_command && (check.standing == Standing::Broken || check.area == "firewall")
+    by_command && (check.standing == CheckStatus::Broken || check.area == "firewall")
 }
 
 fn print(
@@ -116,12 +116,12 @@ fn print(
 ) -> anyhow::Result<()> {
     for check in checks {
         let mark = match check.standing {
-            Standing::Good => "✓",
-            Standing::Note => "·",
-            Standing::Broken => "✗",
+            CheckStatus::Good => "✓",
+            CheckStatus::Note => "·",
+            CheckStatus::Broken => "✗",
         };
         console.line(format!("{mark} {:<9} {:<32} {}", check.area, check.name, check.detail))?;
-        if check.standing == Standing::Broken {
+        if check.standing == CheckStatus::Broken {
             console.line(format!("              why: {}", check.why))?;
             if let Some(repair) = &check.repair {
                 console.line(format!("              try: {repair}"))?;

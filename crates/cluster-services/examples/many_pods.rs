@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster_client::testing::MemoryApi;
-use cluster_services::{Parts, Settings, run};
+use cluster_services::{ClusterServiceDeps, ClusterServiceSettings, run};
 use object::{GroupVersionResource, Object};
 use reconcile::SystemClock;
 use serde_json::{Value, json};
@@ -47,7 +47,11 @@ async fn main() {
         seed(&api, "services", json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec}), "Service");
     }
     let cancel = CancellationToken::new();
-    let parts = Parts { client: api.client(), clock: Arc::new(SystemClock), settings: Settings::default() };
+    let parts = ClusterServiceDeps {
+        client: api.client(),
+        clock: Arc::new(SystemClock),
+        settings: ClusterServiceSettings::default(),
+    };
     let running = tokio::spawn(run(parts, cancel.clone()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let start = Instant::now();

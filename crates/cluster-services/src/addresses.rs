@@ -8,43 +8,45 @@ use object::{GroupVersionResource, Object, Status};
 use reconcile::{ObjectKey, commit_object};
 use serde_json::json;
 
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::resources;
-use crate::room::{FIELD_MANAGER, Room};
 use crate::start::Service;
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 
-pub fn start(room: &Arc<Room>) -> Service {
-    let room = Arc::clone(room);
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
+    let mirrors = Arc::clone(mirrors);
     Service::new(async move {
         // The API rejects loopback addresses in endpoints.
-        let address =
-            room.settings.api_address.filter(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
+        let address = mirrors
+            .settings
+            .api_address
+            .filter(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
         let Some(address) = address else { return };
         for (gvr, object) in
             [(resources::slices(), plan_slice(address)), (resources::endpoints(), plan_endpoints(address))]
         {
-            if let Err(error) = ensure(&room, &gvr, object).await {
+            if let Err(error) = ensure(&mirrors, &gvr, object).await {
                 tracing::warn!(%error, resource = gvr.resource, "failed to write the endpoints of the API");
             }
         }
     })
 }
 
-async fn ensure(room: &Room, gvr: &GroupVersionResource, desired: Object) -> Result<(), Status> {
-    let mirror = if *gvr == resources::slices() { &room.slices } else { &room.endpoints };
+async fn ensure(mirrors: &ClusterMirrors, gvr: &GroupVersionResource, desired: Object) -> Result<(), Status> {
+    let mirror = if *gvr == resources::slices() { &mirrors.slices } else { &mirrors.endpoints };
     match mirror.get(&ObjectKey::new(NAMESPACE, NAME)) {
         Some(current) => {
             let mut wanted = Object::clone(&current);
             for (field, value) in desired.as_map().iter().filter(|(field, _)| *field != "metadata") {
                 wanted.set(&[field], value.clone());
             }
-            commit_object(&room.client, ResourceRef::of(gvr, &current), &current, &wanted, FIELD_MANAGER).await?;
+            commit_object(&mirrors.client, ResourceRef::of(gvr, &current), &current, &wanted, FIELD_MANAGER).await?;
         }
         None => {
             let options = WriteOptions::managed_by(FIELD_MANAGER);
-            match room.client.create(ResourceRef::within(gvr, NAMESPACE), desired, options).await {
+            match mirrors.client.create(ResourceRef::within(gvr, NAMESPACE), desired, options).await {
                 Err(status) if !status.is_already_exists() => return Err(status),
                 _ => {}
             }

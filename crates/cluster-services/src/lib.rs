@@ -6,19 +6,19 @@ mod autoscaling;
 mod conditions;
 mod disruption;
 mod endpoints;
-mod members;
+mod mirrors;
 mod node_lifecycle;
-mod own_writes;
+mod pending_writes;
 mod pod_gc;
 mod resources;
-mod room;
 mod scales;
 mod scheduling;
+mod selected_pods;
 mod settings;
 mod start;
 #[cfg(test)]
 mod testing;
 mod volumes;
 
-pub use crate::settings::Settings;
-pub use crate::start::{Parts, run};
+pub use crate::settings::ClusterServiceSettings;
+pub use crate::start::{ClusterServiceDeps, run};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ClusterServiceSettings {
     /// Volumes are directories directly below this one; nothing outside of it is ever removed.
     pub host_path_root: PathBuf,
     /// The API address for pods, published as endpoints of the Service `kubernetes`; loopback addresses are not
@@ -43,7 +43,7 @@ pub struct Settings {
     pub bindings_at_once: usize,
 }
 
-impl Default for Settings {
+impl Default for ClusterServiceSettings {
     fn default() -> Self {
         Self {
             host_path_root: PathBuf::from("/var/lib/flotilla/volumes"),

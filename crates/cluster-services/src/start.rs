@@ -9,19 +9,19 @@ use reconcile::{Change, Clock};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::room::Room;
-use crate::settings::Settings;
+use crate::mirrors::ClusterMirrors;
+use crate::settings::ClusterServiceSettings;
 use crate::{addresses, autoscaling, disruption, endpoints, node_lifecycle, pod_gc, scheduling, volumes};
 
 /// Pod events dispatched before yielding to other tasks.
 const CHANGES_PER_TURN: usize = 64;
 
 /// The dependencies of the cluster services.
-pub struct Parts {
+pub struct ClusterServiceDeps {
     /// The API of the cluster.
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    pub settings: ClusterServiceSettings,
 }
 
 /// Receives every existing pod and every change; must not block.
@@ -38,30 +38,30 @@ impl Service {
         Self { on_pod: None, run: Box::pin(run) }
     }
 
-    pub fn hearing_of_pods(mut self, on_pod: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+    pub fn on_pods(mut self, on_pod: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         self.on_pod = Some(Box::new(on_pod));
         self
     }
 }
 
 /// Runs until cancelled. Only one instance may run per cluster.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
-    let room = Room::start(parts, &cancel);
+pub async fn run(parts: ClusterServiceDeps, cancel: CancellationToken) {
+    let mirrors = ClusterMirrors::start(parts, &cancel);
     // Acting before the mirrors are complete would overcommit nodes and delete objects in use.
     tokio::select! {
         () = cancel.cancelled() => return,
-        () = room.synced() => {}
+        () = mirrors.synced() => {}
     }
     let services = [
-        scheduling::start(&room),
-        endpoints::start(&room),
-        disruption::start(&room),
-        volumes::start(&room),
-        node_lifecycle::start(&room),
-        node_lifecycle::start_evictions(&room),
-        pod_gc::start(&room),
-        autoscaling::start(&room),
-        addresses::start(&room),
+        scheduling::start(&mirrors),
+        endpoints::start(&mirrors),
+        disruption::start(&mirrors),
+        volumes::start(&mirrors),
+        node_lifecycle::start(&mirrors),
+        node_lifecycle::start_evictions(&mirrors),
+        pod_gc::start(&mirrors),
+        autoscaling::start(&mirrors),
+        addresses::start(&mirrors),
     ];
     let mut running = JoinSet::new();
     let mut listeners = Vec::new();
@@ -69,7 +69,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         running.spawn(service.run);
         listeners.extend(service.on_pod);
     }
-    running.spawn(carry_pods(Arc::clone(&room), listeners));
+    running.spawn(carry_pods(Arc::clone(&mirrors), listeners));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "controller exited with an error");
@@ -78,18 +78,18 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
 }
 
 /// Decodes each pod change once for all listeners.
-async fn carry_pods(room: Arc<Room>, listeners: Vec<OnPod>) {
-    let mut changes = room.pods.subscribe();
+async fn carry_pods(mirrors: Arc<ClusterMirrors>, listeners: Vec<OnPod>) {
+    let mut changes = mirrors.pods.subscribe();
     let (mut is_caught_up, mut carried) = (false, 0usize);
     loop {
         let change = tokio::select! {
             biased;
-            () = room.cancel.cancelled() => return,
+            () = mirrors.cancel.cancelled() => return,
             change = changes.next() => change,
             () = std::future::ready(()), if !is_caught_up => {
                 // All initial pods have been dispatched.
                 is_caught_up = true;
-                room.pods_told.send_replace(true);
+                mirrors.pods_dispatched.send_replace(true);
                 continue;
             }
         };

@@ -11,36 +11,36 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::resources;
-use crate::settings::Settings;
-use crate::start::{Parts, run};
+use crate::settings::ClusterServiceSettings;
+use crate::start::{ClusterServiceDeps, run};
 
 pub const NAMESPACE: &str = "default";
 
-pub struct Stage {
+pub struct ServicesTestbed {
     pub api: MemoryApi,
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     _running: DropGuard,
 }
 
-impl Stage {
+impl ServicesTestbed {
     /// Starts the controllers; requires paused time.
     pub async fn start() -> Self {
-        Self::start_with(Settings::default(), |_| {}).await
+        Self::start_with(ClusterServiceSettings::default(), |_| {}).await
     }
 
     /// Starts them with existing objects.
-    pub async fn start_with(settings: Settings, seed: impl FnOnce(&MemoryApi)) -> Self {
+    pub async fn start_with(settings: ClusterServiceSettings, seed: impl FnOnce(&MemoryApi)) -> Self {
         let api = MemoryApi::default();
         seed(&api);
         let client = api.client();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
         let cancel = CancellationToken::new();
-        let parts = Parts { client: client.clone(), clock: Arc::clone(&clock), settings };
+        let parts = ClusterServiceDeps { client: client.clone(), clock: Arc::clone(&clock), settings };
         tokio::spawn(run(parts, cancel.clone()));
-        let stage = Self { api, client, clock, _running: cancel.drop_guard() };
-        stage.settle().await;
-        stage
+        let testbed = Self { api, client, clock, _running: cancel.drop_guard() };
+        testbed.settle().await;
+        testbed
     }
 
     /// Creates a node that sends heartbeats until the test ends.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use api_host::ApiHost;
 use cluster_client::remote::gate::Gate;
 use cluster_client::{ClusterClient, Endpoint};
-use core_controllers::{Clients, Parameters};
+use core_controllers::{ControllerClients, ControllerParameters};
 use member_sync::push::Connect;
 use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
@@ -63,7 +63,7 @@ pub fn start(
 ) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let parameters = Parameters { agent_approval: propagation.agent_approval, ..parameters };
+    let parameters = ControllerParameters { agent_approval: propagation.agent_approval, ..parameters };
     let connect = Arc::new(member_sync::connect::connect);
     let components = Components { clients, shared, parameters, propagation, clock, connect };
     let stop = CancellationToken::new();
@@ -82,9 +82,9 @@ pub fn start(
 /// The inputs of one leader term.
 #[derive(Clone)]
 struct Components {
-    clients: Clients,
+    clients: ControllerClients,
     shared: Shared,
-    parameters: Parameters,
+    parameters: ControllerParameters,
     propagation: Propagation,
     clock: Arc<dyn Clock>,
     /// Creates clients of members.
@@ -97,7 +97,7 @@ impl Components {
         let mut components = self.clone();
         components.shared.client = fence.guard(&self.shared.client);
         let (acting, of_controllers) = (Arc::clone(&self.clients.controller), fence.clone());
-        components.clients = Clients {
+        components.clients = ControllerClients {
             manager: fence.guard(&self.clients.manager),
             controller: Arc::new(move |name| of_controllers.guard(&acting(name))),
         };
@@ -155,7 +155,7 @@ impl Components {
             cancel.clone(),
         ));
         running.spawn(binding_scheduling::run(
-            binding_scheduling::Parts {
+            binding_scheduling::SchedulingDeps {
                 client: client.clone(),
                 member_capacity: member_capacity.clone(),
                 decisions,

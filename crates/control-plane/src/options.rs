@@ -23,7 +23,7 @@ const RESERVED_GROUPS: &[&str] = &[
 pub struct Propagation {
     pub features: Arc<Features>,
     pub federation: federation::Settings,
-    pub scheduling: binding_scheduling::Settings,
+    pub scheduling: binding_scheduling::SchedulingSettings,
     pub fleet: fleet::Settings,
     pub member_sync: member_sync::Settings,
     /// Allows ClusterTaintPolicies to add NoExecute taints.

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::resources::{core, core_object};
 
 /// The contents of an event.
-pub struct Notice<'a> {
+pub struct EventContent<'a> {
     pub component: &'a str,
     pub about: &'a Object,
     pub reason: &'a str,
@@ -17,7 +17,7 @@ pub struct Notice<'a> {
 }
 
 /// Writes a warning event. A failure is only logged.
-pub async fn warn(client: &ClusterClient, notice: Notice<'_>, now: Timestamp) {
+pub async fn warn(client: &ClusterClient, notice: EventContent<'_>, now: Timestamp) {
     let about = notice.about;
     // Events of cluster-scoped objects are in the default namespace, where clients look for them.
     let namespace = if about.namespace().is_empty() { "default" } else { about.namespace() };

@@ -9,7 +9,7 @@ use object::{Object, time};
 use reconcile::{Clock, Controller, ObjectKey, Outcome, Priority, ReconcileError};
 use tokio_util::sync::CancellationToken;
 
-use crate::everything::{Listener, Seen};
+use crate::resource_watcher::{Listener, ResourceEvent};
 use crate::resources::{condition, jobs, target};
 
 pub struct FinishedJobs {
@@ -31,11 +31,11 @@ impl FinishedJobs {
 }
 
 impl Listener for FinishedJobs {
-    fn see(&self, resource: &Arc<ApiResource>, seen: Seen<'_>) {
+    fn see(&self, resource: &Arc<ApiResource>, seen: ResourceEvent<'_>) {
         if resource.gvr.group_resource() != jobs().group_resource() {
             return;
         }
-        if let Seen::Added(job) | Seen::Modified(job) = seen
+        if let ResourceEvent::Added(job) | ResourceEvent::Modified(job) = seen
             && end(job).is_some()
         {
             self.controller.queue().add_after(ObjectKey::of(job), Duration::ZERO, Priority::NORMAL);

@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap::{self, BootstrapClients};
-use crate::certificates::{AgentApproval, Rules};
-use crate::everything::Everything;
+use crate::certificates::{AgentApproval, CertificateSettings};
 use crate::garbage::Collector;
 use crate::jobs::FinishedJobs;
 use crate::quota::Recount;
+use crate::resource_watcher::ResourceWatcher;
 use crate::resources::core;
 use crate::{accounts, certificates, namespaces, roles};
 
@@ -25,7 +25,7 @@ pub type SignToken = Arc<dyn Fn(&Map<String, Value>) -> Result<String, String> +
 
 /// The API clients of the controllers.
 #[derive(Clone)]
-pub struct Clients {
+pub struct ControllerClients {
     /// Has full access, for writes that no Kubernetes controller role permits.
     pub manager: ClusterClient,
     /// Acts as the ServiceAccount of that name in `kube-system`, with the permissions of its role.
@@ -34,7 +34,7 @@ pub struct Clients {
 
 /// Configuration of the control plane the controllers need.
 #[derive(Clone)]
-pub struct Parameters {
+pub struct ControllerParameters {
     /// The CA certificate by which clients in namespaces verify the API.
     pub ca_pem: String,
     /// Signs approved certificate requests.
@@ -47,8 +47,8 @@ pub struct Parameters {
 }
 
 /// Runs until cancelled. Only one of the replicas that share a store may run it.
-pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationToken) {
-    let Parameters { ca_pem, authority, sign_token, server_url, agent_approval, clock } = parameters;
+pub async fn run(clients: ControllerClients, parameters: ControllerParameters, cancel: CancellationToken) {
+    let ControllerParameters { ca_pem, authority, sign_token, server_url, agent_approval, clock } = parameters;
     let manager = &clients.manager;
     let acting = |name: &str| (clients.controller)(name);
     let stop = || cancel.clone();
@@ -57,7 +57,8 @@ pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationT
     let garbage = Collector::new(acting("generic-garbage-collector"), Arc::clone(&clock));
     let finished_jobs = FinishedJobs::new(acting("ttl-after-finished-controller"), Arc::clone(&clock));
     let recount = Recount::new(acting("resourcequota-controller"));
-    let everything = Everything::new(manager.clone(), vec![garbage.clone(), finished_jobs.clone(), recount.clone()]);
+    let resource_watcher =
+        ResourceWatcher::new(manager.clone(), vec![garbage.clone(), finished_jobs.clone(), recount.clone()]);
 
     let mut running = JoinSet::new();
     running.spawn(namespaces::run(acting("namespace-controller"), namespaces.clone(), Arc::clone(&clock), stop()));
@@ -66,12 +67,12 @@ pub async fn run(clients: Clients, parameters: Parameters, cancel: CancellationT
     let publisher = acting("root-ca-cert-publisher");
     running.spawn(accounts::root_certificate::run(manager.clone(), publisher, namespaces, ca_pem.clone(), stop()));
     running.spawn(accounts::tokens::run(manager.clone(), ca_pem.clone(), sign_token, stop()));
-    running.spawn(garbage.run(Arc::clone(&everything), stop()));
+    running.spawn(garbage.run(Arc::clone(&resource_watcher), stop()));
     running.spawn(finished_jobs.run(stop()));
     running.spawn(recount.run(stop()));
-    running.spawn(everything.run(stop()));
+    running.spawn(resource_watcher.run(stop()));
     let signer = acting("certificate-controller");
-    let rules = Rules { authority, agent_approval };
+    let rules = CertificateSettings { authority, agent_approval };
     running.spawn(certificates::run(manager.clone(), signer, rules, Arc::clone(&clock), stop()));
     running.spawn(roles::run(manager.clone(), acting("clusterrole-aggregation-controller"), stop()));
     let bootstrap_clients = BootstrapClients { reader: manager.clone(), cleaner: acting("token-cleaner") };

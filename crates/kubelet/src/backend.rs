@@ -17,8 +17,8 @@ use crate::cri::RuntimeError;
 use crate::cri::messages::AttachRequest;
 use crate::logs;
 use crate::netns::within;
-use crate::node::Node;
-use crate::observed::{Observed, SeenState, gather_observed};
+use crate::node::KubeletNode;
+use crate::observed::{Observed, ObservedState, gather_observed};
 use crate::pod::{container, text, uses_host_network};
 use crate::usage::NodeUsage;
 
@@ -27,7 +27,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A running node. Clones share it.
 #[derive(Clone)]
 pub struct Kubelet {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<KubeletNode>,
     pub(crate) execs: Arc<AtomicU64>,
 }
 
@@ -69,7 +69,7 @@ impl Kubelet {
     async fn running(&self, pod: &PodRef) -> Result<String, Refusal> {
         let object = self.pod(pod)?;
         let observed = self.observed(&object).await?;
-        let seen = observed.latest(&pod.container).filter(|seen| seen.state == SeenState::Running);
+        let seen = observed.latest(&pod.container).filter(|seen| seen.state == ObservedState::Running);
         let missing = || refusal(500, format!("container not found ({:?})", pod.container));
         seen.map(|seen| seen.id.clone()).ok_or_else(missing)
     }
@@ -113,7 +113,7 @@ impl PodBackend for Kubelet {
                 let Ok(mut all) = gather_observed(&node.runtime, &key).await else { return true };
                 let observed = all.remove(&uid).unwrap_or_default();
                 let seen = observed.containers.iter().find(|seen| seen.name == name && seen.attempt == run);
-                !seen.is_some_and(|seen| seen.state == SeenState::Running)
+                !seen.is_some_and(|seen| seen.state == ObservedState::Running)
             })
         });
         Ok(logs::read(directory.join(format!("{run}.log")), &options, self.node.clock.now(), is_over))

@@ -26,7 +26,7 @@ const CPU_SHARES_MIN: i64 = 2;
 const CPU_SHARES_MAX: i64 = 262_144;
 
 /// The inputs for the configuration of a container.
-pub(crate) struct Making<'a> {
+pub(crate) struct ContainerInputs<'a> {
     pub pod: &'a Object,
     pub container: &'a Value,
     pub attempt: u32,
@@ -45,8 +45,8 @@ pub(crate) struct Making<'a> {
 }
 
 /// Returns the configuration, or the error message for users.
-pub(crate) fn container_config(making: &Making) -> Result<ContainerConfig, String> {
-    let Making { pod, container, variables, .. } = making;
+pub(crate) fn container_config(inputs: &ContainerInputs) -> Result<ContainerConfig, String> {
+    let ContainerInputs { pod, container, variables, .. } = inputs;
     let name = text(container, "name");
     let expanded = |field: &str| -> Vec<String> {
         texts(container, field).iter().map(|word| expand(word, |name| variables.get(name))).collect()
@@ -55,22 +55,22 @@ pub(crate) fn container_config(making: &Making) -> Result<ContainerConfig, Strin
     all_labels.insert(LABEL_CONTAINER.to_owned(), name.to_owned());
     let envs = variables.iter().map(|(key, value)| KeyValue { key: key.to_owned(), value: value.to_owned() });
     Ok(ContainerConfig {
-        metadata: Some(ContainerMetadata { name: name.to_owned(), attempt: making.attempt }),
-        image: Some(ImageSpec { image: making.image_ref.to_owned() }),
+        metadata: Some(ContainerMetadata { name: name.to_owned(), attempt: inputs.attempt }),
+        image: Some(ImageSpec { image: inputs.image_ref.to_owned() }),
         command: expanded("command"),
         args: expanded("args"),
         working_dir: text(container, "workingDir").to_owned(),
         envs: envs.collect(),
-        mounts: mounts(making)?,
+        mounts: mounts(inputs)?,
         labels: all_labels,
         annotations: BTreeMap::from([(ANNOTATION_HASH.to_owned(), hash(container))]),
-        log_path: format!("{name}/{}.log", making.attempt),
+        log_path: format!("{name}/{}.log", inputs.attempt),
         stdin: flag(container, "stdin"),
         stdin_once: flag(container, "stdinOnce"),
         tty: flag(container, "tty"),
         linux: Some(LinuxContainerConfig {
-            resources: Some(resources(pod, container, making.node_memory_bytes)),
-            security_context: Some(security(making)?),
+            resources: Some(resources(pod, container, inputs.node_memory_bytes)),
+            security_context: Some(security(inputs)?),
         }),
     })
 }
@@ -85,15 +85,15 @@ pub(crate) fn hash(container: &Value) -> String {
     format!("{hash:016x}")
 }
 
-fn mounts(making: &Making) -> Result<Vec<Mount>, String> {
-    let container = making.container;
+fn mounts(inputs: &ContainerInputs) -> Result<Vec<Mount>, String> {
+    let container = inputs.container;
     let mut mounts = Vec::new();
     for mount in list(container, "volumeMounts") {
         let name = text(mount, "name");
-        let volume = making.mounted.get(name).ok_or_else(|| format!("volume {name:?} not found"))?;
+        let volume = inputs.mounted.get(name).ok_or_else(|| format!("volume {name:?} not found"))?;
         let part = match text(mount, "subPathExpr") {
             "" => text(mount, "subPath").to_owned(),
-            expression => expand(expression, |name| making.variables.get(name)),
+            expression => expand(expression, |name| inputs.variables.get(name)),
         };
         let propagation = match text(mount, "mountPropagation") {
             "HostToContainer" => MountPropagation::HostToContainer,
@@ -113,10 +113,10 @@ fn mounts(making: &Making) -> Result<Vec<Mount>, String> {
             mounts.push(Mount { container_path: at.to_owned(), host_path, readonly: false, propagation: 0 });
         }
     };
-    if let Some(hosts) = &making.hosts_file {
+    if let Some(hosts) = &inputs.hosts_file {
         own(hosts, "/etc/hosts");
     }
-    own(&making.termination_log, termination_path(container));
+    own(&inputs.termination_log, termination_path(container));
     Ok(mounts)
 }
 
@@ -159,8 +159,8 @@ fn oom_score(pod: &Object, memory_request: i64, node_memory_bytes: i64) -> i64 {
     }
 }
 
-fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
-    let Making { pod, container, .. } = making;
+fn security(inputs: &ContainerInputs) -> Result<LinuxContainerSecurityContext, String> {
+    let ContainerInputs { pod, container, .. } = inputs;
     let nothing = Value::Null;
     let own = container.get("securityContext").unwrap_or(&nothing);
     let shared = pod.get(&["spec", "securityContext"]).unwrap_or(&nothing);
@@ -168,14 +168,14 @@ fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
     let id = |field: &str| either(field).and_then(Value::as_i64).map(|value| Int64Value { value });
     let privileged = flag(own, "privileged");
     if either("runAsNonRoot").and_then(Value::as_bool).unwrap_or_default() {
-        check_not_root(making, id("runAsUser").map(|id| id.value))?;
+        check_not_root(inputs, id("runAsUser").map(|id| id.value))?;
     }
     let capabilities = own.get("capabilities").map(|capabilities| Capability {
         add_capabilities: texts(capabilities, "add"),
         drop_capabilities: texts(capabilities, "drop"),
     });
     let mut namespaces = namespaces(pod);
-    if let Some(target) = &making.target_id {
+    if let Some(target) = &inputs.target_id {
         namespaces.pid = NamespaceMode::Target as i32;
         namespaces.target_id.clone_from(target);
     }
@@ -186,7 +186,7 @@ fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
         namespace_options: Some(namespaces),
         run_as_user: id("runAsUser"),
         // Runtimes reject a group without a user; the image's group then applies.
-        run_as_group: if id("runAsUser").is_some() || making.image_user.is_some() { id("runAsGroup") } else { None },
+        run_as_group: if id("runAsUser").is_some() || inputs.image_user.is_some() { id("runAsGroup") } else { None },
         readonly_rootfs: flag(own, "readOnlyRootFilesystem"),
         supplemental_groups: supplemental_groups(pod),
         no_new_privs: !escalates && !privileged,
@@ -196,20 +196,20 @@ fn security(making: &Making) -> Result<LinuxContainerSecurityContext, String> {
     })
 }
 
-fn check_not_root(making: &Making, asked: Option<i64>) -> Result<(), String> {
-    let name = text(making.container, "name");
+fn check_not_root(inputs: &ContainerInputs, asked: Option<i64>) -> Result<(), String> {
+    let name = text(inputs.container, "name");
     let pod =
-        format!("(pod: \"{}_{}({})\", container: {name})", making.pod.name(), making.pod.namespace(), making.pod.uid());
-    match asked.or(making.image_user) {
+        format!("(pod: \"{}_{}({})\", container: {name})", inputs.pod.name(), inputs.pod.namespace(), inputs.pod.uid());
+    match asked.or(inputs.image_user) {
         Some(0) if asked.is_some() => Err(format!("container's runAsUser breaks non-root policy {pod}")),
         Some(0) => Err(format!("container has runAsNonRoot and image will run as root {pod}")),
         Some(_) => Ok(()),
-        None if making.image_user_name.is_empty() => {
+        None if inputs.image_user_name.is_empty() => {
             Err(format!("container has runAsNonRoot and image will run as root {pod}"))
         }
         None => Err(format!(
             "container has runAsNonRoot and image has non-numeric user ({}), cannot verify user is non-root {pod}",
-            making.image_user_name
+            inputs.image_user_name
         )),
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     fn made(spec: Value) -> Result<ContainerConfig, String> {
         let pod = pod_of(spec);
         let (_, container) = crate::pod::container(&pod, "a").expect("it is there");
-        let making = Making {
+        let inputs = ContainerInputs {
             pod: &pod,
             container,
             attempt: 2,
@@ -252,7 +252,7 @@ mod tests {
             node_memory_bytes: 1 << 30,
             target_id: None,
         };
-        container_config(&making)
+        container_config(&inputs)
     }
 
     fn with(container: Value) -> ContainerConfig {

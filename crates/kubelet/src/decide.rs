@@ -7,7 +7,7 @@ use object::Object;
 use serde_json::Value;
 
 use crate::container::hash;
-use crate::observed::{Observed, Seen, SeenState};
+use crate::observed::{Observed, ObservedContainer, ObservedState};
 use crate::pod::{
     RestartPolicy, Role, containers, grace_seconds, is_finished, recorded_restarts, restart_policy, restarts, text,
 };
@@ -19,11 +19,11 @@ pub(crate) struct Health {
     pub is_starting: bool,
     pub is_ready: bool,
     /// The reason why it must be restarted.
-    pub ailing: Option<String>,
+    pub unhealthy: Option<String>,
 }
 
 /// The inputs of a decision.
-pub(crate) struct View<'a> {
+pub(crate) struct PodInputs<'a> {
     pub pod: &'a Object,
     pub observed: &'a Observed,
     /// Names of containers that are being started or stopped.
@@ -40,17 +40,17 @@ pub(crate) struct View<'a> {
 pub(crate) enum Next {
     /// Stop everything; the pod is finished, for this reason.
     End(End),
-    Go(Work),
+    Go(PodActions),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub grace: Duration,
-    pub why: Why,
+    pub why: EndReason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum EndReason {
     Deleted,
     /// All containers completed, or will not be restarted.
     Done,
@@ -58,7 +58,7 @@ pub(crate) enum Why {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct PodActions {
     /// A sandbox to create first, with its attempt number.
     pub sandbox: Option<u32>,
     pub starts: Vec<Start>,
@@ -80,19 +80,19 @@ pub(crate) struct Stop {
     pub why: String,
 }
 
-pub(crate) fn decide(view: &View) -> Next {
+pub(crate) fn decide(view: &PodInputs) -> Next {
     let grace = Duration::from_secs(grace_seconds(view.pod));
     let end = |why| Next::End(End { grace, why });
     if view.pod.is_deleting() {
-        return end(Why::Deleted);
+        return end(EndReason::Deleted);
     }
     if view.is_past_deadline {
-        return end(Why::PastDeadline);
+        return end(EndReason::PastDeadline);
     }
     if is_finished(view.pod) || outcome(view.pod, view.observed).is_some() {
-        return end(Why::Done);
+        return end(EndReason::Done);
     }
-    let mut work = Work::default();
+    let mut work = PodActions::default();
     let current = view.observed.sandbox().filter(|sandbox| sandbox.is_ready);
     let Some(sandbox) = current else {
         // Containers of an earlier sandbox lost their network and start over.
@@ -107,7 +107,7 @@ pub(crate) fn decide(view: &View) -> Next {
 }
 
 /// Processes the containers in order and stops at the first that blocks later ones.
-fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
+fn plan_containers(view: &PodInputs, sandbox_id: &str, work: &mut PodActions) {
     let all = containers(view.pod);
     let in_sandbox = |name: &str| view.observed.latest(name).filter(|seen| seen.sandbox_id == sandbox_id);
     let has_begun = all.iter().any(|(role, c)| *role == Role::Main && in_sandbox(text(c, "name")).is_some());
@@ -118,7 +118,7 @@ fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
         }
         plan_container(view, role, container, seen, work);
         let holds_up = match role {
-            Role::Init => !seen.is_some_and(|seen| seen.state == SeenState::Exited && seen.exit_code == 0),
+            Role::Init => !seen.is_some_and(|seen| seen.state == ObservedState::Exited && seen.exit_code == 0),
             Role::Sidecar => !has_begun && !seen.is_some_and(|seen| is_started(view, seen)),
             Role::Main | Role::Ephemeral => false,
         };
@@ -128,16 +128,22 @@ fn plan_containers(view: &View, sandbox_id: &str, work: &mut Work) {
     }
 }
 
-fn is_started(view: &View, seen: &Seen) -> bool {
-    seen.state == SeenState::Running && view.health.get(&seen.id).is_none_or(|health| !health.is_starting)
+fn is_started(view: &PodInputs, seen: &ObservedContainer) -> bool {
+    seen.state == ObservedState::Running && view.health.get(&seen.id).is_none_or(|health| !health.is_starting)
 }
 
-fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen>, work: &mut Work) {
+fn plan_container(
+    view: &PodInputs,
+    role: Role,
+    container: &Value,
+    seen: Option<&ObservedContainer>,
+    work: &mut PodActions,
+) {
     let name = text(container, "name");
     if view.busy.contains(name) {
         return;
     }
-    let start = |work: &mut Work| {
+    let start = |work: &mut PodActions| {
         // If the runtime lost its containers, the attempt numbers continue.
         let before = view.observed.latest(name).map(|latest| latest.attempt);
         let attempt = before.or_else(|| recorded_restarts(view.pod, name)).map_or(0, |attempt| attempt + 1);
@@ -148,22 +154,22 @@ fn plan_container(view: &View, role: Role, container: &Value, seen: Option<&Seen
     };
     let Some(seen) = seen else { return start(work) };
     match seen.state {
-        SeenState::Running => {
+        ObservedState::Running => {
             if seen.hash != hash(container) {
                 let why = format!("Container {name} definition changed, will be restarted");
                 work.stops.push(stop(seen, &why));
-            } else if let Some(why) = view.health.get(&seen.id).and_then(|health| health.ailing.as_deref()) {
+            } else if let Some(why) = view.health.get(&seen.id).and_then(|health| health.unhealthy.as_deref()) {
                 work.stops.push(stop(seen, why));
             }
         }
-        SeenState::Exited if restarts(restart_policy(view.pod), role, seen.exit_code) => start(work),
-        SeenState::Exited => {}
+        ObservedState::Exited if restarts(restart_policy(view.pod), role, seen.exit_code) => start(work),
+        ObservedState::Exited => {}
         // Its creator was interrupted before starting it.
-        SeenState::Created => start(work),
+        ObservedState::Created => start(work),
     }
 }
 
-fn stop(seen: &Seen, why: &str) -> Stop {
+fn stop(seen: &ObservedContainer, why: &str) -> Stop {
     Stop { id: seen.id.clone(), name: seen.name.clone(), why: why.to_owned() }
 }
 
@@ -173,7 +179,7 @@ pub(crate) fn outcome(pod: &Object, observed: &Observed) -> Option<bool> {
     let mut all_well = true;
     for (role, container) in containers(pod) {
         let seen = observed.latest(text(container, "name"));
-        let exited = seen.filter(|seen| seen.state == SeenState::Exited);
+        let exited = seen.filter(|seen| seen.state == ObservedState::Exited);
         match role {
             Role::Sidecar | Role::Ephemeral => {}
             Role::Init => {

@@ -8,29 +8,29 @@ use cluster_client::{DeleteOptions, Preconditions};
 use reconcile::{ObjectKey, Outcome, Priority, ReconcileError};
 
 use crate::cri::RuntimeError;
-use crate::decide::{End, Stop, Why};
-use crate::handlers::{Target, run};
-use crate::node::Node;
-use crate::observed::{Observed, Seen, SeenState, gather_observed};
+use crate::decide::{End, EndReason, Stop};
+use crate::handlers::{HandlerTarget, run};
+use crate::node::KubeletNode;
+use crate::observed::{Observed, ObservedContainer, ObservedState, gather_observed};
 use crate::pod::{Role, container, grace_seconds, text};
 use crate::starting::termination_log;
-use crate::sync::Look;
+use crate::sync::PodSync;
 use crate::volumes::remove_pod_folder;
 
 /// Minimum grace period, as in Kubernetes.
 const GRACE_MIN: Duration = Duration::from_secs(2);
 /// Grace period of a container whose pod is unknown.
-const STRANGER_GRACE: Duration = Duration::from_secs(2);
+const UNKNOWN_POD_GRACE: Duration = Duration::from_secs(2);
 /// Maximum size of a termination message.
-const LAST_WORDS_BYTES_MAX: usize = 4096;
+const TERMINATION_MESSAGE_BYTES_MAX: usize = 4096;
 const LAST_LINES_MAX: usize = 80;
 const LAST_LINES_BYTES_MAX: usize = 2048;
 /// Retry interval for a container that could not be stopped.
 const STOP_RETRY: Duration = Duration::from_secs(1);
 /// Marks the cleanup of an unknown pod in the set of busy containers.
-const STRANGER: &str = "/";
+const UNKNOWN_POD: &str = "/";
 
-impl Look {
+impl PodSync {
     /// Stops containers in background tasks, each with its grace period.
     pub fn stop(&self, stops: &[Stop]) {
         let grace = Duration::from_secs(grace_seconds(&self.pod)).max(GRACE_MIN);
@@ -44,17 +44,17 @@ impl Look {
         let seconds = grace.as_secs();
         let (is_new, address) = self.node.states.with(self.pod.uid(), |state| {
             // Already stopping: only a shorter grace period matters.
-            let told = state.stopping.get(&id).copied();
-            let is_new = told.is_none_or(|before| seconds < before);
+            let earlier = state.stopping.get(&id).copied();
+            let is_new = earlier.is_none_or(|before| seconds < before);
             if is_new {
                 state.stopping.insert(id.clone(), seconds);
                 state.busy.insert(name.clone());
             }
-            (is_new.then_some(told.is_none()), state.pod_ips.first().cloned().unwrap_or_default())
+            (is_new.then_some(earlier.is_none()), state.pod_ips.first().cloned().unwrap_or_default())
         });
         let Some(is_first) = is_new else { return };
         let spec = container(&self.pod, &name).map(|(_, container)| Arc::new(container.clone()));
-        let target = spec.map(|container| Target {
+        let target = spec.map(|container| HandlerTarget {
             runtime: self.node.runtime.clone(),
             container_id: id.clone(),
             container,
@@ -116,10 +116,10 @@ impl Look {
     }
 
     /// Returns the running containers: sidecars in stop order, and all others.
-    fn in_order_of_end<'a>(&self, observed: &'a Observed) -> (Vec<&'a Seen>, Vec<&'a Seen>) {
+    fn in_order_of_end<'a>(&self, observed: &'a Observed) -> (Vec<&'a ObservedContainer>, Vec<&'a ObservedContainer>) {
         let order: Vec<&str> =
             crate::pod::containers(&self.pod).into_iter().map(|(_, container)| text(container, "name")).collect();
-        let role = |seen: &Seen| container(&self.pod, &seen.name).map_or(Role::Main, |(role, _)| role);
+        let role = |seen: &ObservedContainer| container(&self.pod, &seen.name).map_or(Role::Main, |(role, _)| role);
         let (mut sidecars, others): (Vec<_>, Vec<_>) = observed.running().partition(|seen| role(seen) == Role::Sidecar);
         sidecars.sort_by_key(|seen| std::cmp::Reverse(order.iter().position(|name| *name == seen.name)));
         (sidecars, others)
@@ -140,7 +140,7 @@ impl Look {
                 services.cancel();
             }
         });
-        if end.why != Why::Deleted {
+        if end.why != EndReason::Deleted {
             return Ok(Outcome::Done);
         }
         node.clear(&self.key, self.pod.uid(), &observed).await.map_err(ReconcileError::other)?;
@@ -157,17 +157,17 @@ impl Look {
     }
 
     /// Reads the termination message of each exited container once.
-    pub fn gather_last_words(&self, observed: &Observed) {
+    pub fn gather_termination_messages(&self, observed: &Observed) {
         let node = &self.node;
-        for seen in observed.containers.iter().filter(|seen| seen.state == SeenState::Exited) {
-            let is_known = node.states.with(self.pod.uid(), |state| state.last_words.contains_key(&seen.id));
+        for seen in observed.containers.iter().filter(|seen| seen.state == ObservedState::Exited) {
+            let is_known = node.states.with(self.pod.uid(), |state| state.termination_message.contains_key(&seen.id));
             if is_known {
                 continue;
             }
             let spec = container(&self.pod, &seen.name).map(|(_, container)| container);
             let path = termination_log(node, self.pod.uid(), &seen.name, seen.attempt);
             let mut words = fs::read(path).unwrap_or_default();
-            words.truncate(LAST_WORDS_BYTES_MAX);
+            words.truncate(TERMINATION_MESSAGE_BYTES_MAX);
             let mut words = String::from_utf8_lossy(&words).into_owned();
             let falls_back = spec.is_some_and(|spec| text(spec, "terminationMessagePolicy") == "FallbackToLogsOnError");
             if words.is_empty() && falls_back && seen.exit_code != 0 {
@@ -176,25 +176,25 @@ impl Look {
                 words = crate::logs::last_lines(&log, LAST_LINES_MAX, LAST_LINES_BYTES_MAX);
             }
             if !words.is_empty() {
-                node.states.with(self.pod.uid(), |state| state.last_words.insert(seen.id.clone(), words));
+                node.states.with(self.pod.uid(), |state| state.termination_message.insert(seen.id.clone(), words));
             }
         }
     }
 }
 
-impl Node {
+impl KubeletNode {
     /// Stops containers of an unknown pod or of an earlier pod of the same name. Runs once at a time for each uid.
-    pub fn end_stranger(self: &Arc<Self>, key: &ObjectKey, uid: &str, observed: Observed) {
+    pub fn end_unknown_pod(self: &Arc<Self>, key: &ObjectKey, uid: &str, observed: Observed) {
         let is_new = self.states.with(uid, |state| {
             state.ending.cancel();
-            state.busy.insert(STRANGER.to_owned())
+            state.busy.insert(UNKNOWN_POD.to_owned())
         });
         if !is_new {
             return;
         }
         let (node, key, uid) = (Arc::clone(self), key.clone(), uid.to_owned());
         tokio::spawn(async move {
-            let stops = observed.running().map(|seen| node.runtime.stop_container(&seen.id, STRANGER_GRACE));
+            let stops = observed.running().map(|seen| node.runtime.stop_container(&seen.id, UNKNOWN_POD_GRACE));
             for result in futures::future::join_all(stops).await {
                 if let Err(error) = result {
                     tracing::warn!(pod = %key, uid, %error, "failed to stop container of an unknown pod");
@@ -203,7 +203,7 @@ impl Node {
             if let Err(error) = node.clear(&key, &uid, &observed).await {
                 tracing::warn!(pod = %key, uid, %error, "failed to clean up after a pod");
                 // Retried after the next relist.
-                node.states.with(&uid, |state| state.busy.remove(STRANGER));
+                node.states.with(&uid, |state| state.busy.remove(UNKNOWN_POD));
             }
         });
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::Object;
 use serde_json::Value;
 
-use crate::fields::{Surroundings, field, resource};
+use crate::fields::{DownwardFacts, field, resource};
 use crate::pod::{flag, list, number, text};
 use crate::references::References;
 
@@ -40,7 +40,7 @@ pub(crate) fn variables(
     pod: &Object,
     container: &Value,
     references: &References,
-    surroundings: &Surroundings,
+    facts: &DownwardFacts,
     api_address: &ApiAddress,
 ) -> Result<Variables, String> {
     let mut variables = Variables::default();
@@ -50,7 +50,7 @@ pub(crate) fn variables(
     }
     for entry in list(container, "env") {
         let value = match entry.get("valueFrom") {
-            Some(source) => match sourced(pod, container, source, references, surroundings)? {
+            Some(source) => match sourced(pod, container, source, references, facts)? {
                 Some(value) => value,
                 None => continue,
             },
@@ -84,13 +84,13 @@ fn sourced(
     container: &Value,
     source: &Value,
     references: &References,
-    surroundings: &Surroundings,
+    facts: &DownwardFacts,
 ) -> Result<Option<String>, String> {
     if let Some(reference) = source.get("fieldRef") {
-        return field(pod, surroundings, text(reference, "fieldPath")).map(Some);
+        return field(pod, facts, text(reference, "fieldPath")).map(Some);
     }
     if let Some(reference) = source.get("resourceFieldRef") {
-        return resource(pod, surroundings, reference, text(container, "name")).map(Some);
+        return resource(pod, facts, reference, text(container, "name")).map(Some);
     }
     let (kind, reference, entries) = match (source.get("configMapKeyRef"), source.get("secretKeyRef")) {
         (Some(reference), _) => ("configmap", reference, references.config_map(text(reference, "name"))),
@@ -213,7 +213,7 @@ mod tests {
 
     fn made(container: Value) -> Result<Variables, String> {
         let pod = pod_of(json!({"containers": [container.clone()]}));
-        variables(&pod, &container, &references(), &Surroundings::default(), &None)
+        variables(&pod, &container, &references(), &DownwardFacts::default(), &None)
     }
 
     #[track_caller]

@@ -8,7 +8,7 @@ use crate::pod::{container, qos_class, text};
 
 /// Facts about a pod's node and network for the downward API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Surroundings {
+pub(crate) struct DownwardFacts {
     pub node_name: String,
     pub host_ip: String,
     pub pod_ips: Vec<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Surroundings {
 }
 
 /// Returns the value of a `fieldRef`.
-pub(crate) fn field(pod: &Object, surroundings: &Surroundings, path: &str) -> Result<String, String> {
+pub(crate) fn field(pod: &Object, facts: &DownwardFacts, path: &str) -> Result<String, String> {
     if let Some((map, key)) = subscript(path) {
         let value = match map {
             "metadata.labels" => pod.label(key),
@@ -33,11 +33,11 @@ pub(crate) fn field(pod: &Object, surroundings: &Surroundings, path: &str) -> Re
         "metadata.uid" => pod.uid().to_owned(),
         "metadata.labels" => lines(pod.labels()),
         "metadata.annotations" => lines(pod.annotations()),
-        "spec.nodeName" => surroundings.node_name.clone(),
+        "spec.nodeName" => facts.node_name.clone(),
         "spec.serviceAccountName" => pod.str_at(&["spec", "serviceAccountName"]).to_owned(),
-        "status.hostIP" | "status.hostIPs" => surroundings.host_ip.clone(),
-        "status.podIP" => surroundings.pod_ips.first().cloned().unwrap_or_default(),
-        "status.podIPs" => surroundings.pod_ips.join(","),
+        "status.hostIP" | "status.hostIPs" => facts.host_ip.clone(),
+        "status.podIP" => facts.pod_ips.first().cloned().unwrap_or_default(),
+        "status.podIPs" => facts.pod_ips.join(","),
         "status.qosClass" => qos_class(pod).to_owned(),
         _ => return Err(format!("fieldPath {path:?} is not supported")),
     })
@@ -60,7 +60,7 @@ fn lines<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
 /// container.
 pub(crate) fn resource(
     pod: &Object,
-    surroundings: &Surroundings,
+    facts: &DownwardFacts,
     reference: &Value,
     default: &str,
 ) -> Result<String, String> {
@@ -73,10 +73,8 @@ pub(crate) fn resource(
     let value = at(kind).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok());
     let is_cpu = amount == "cpu";
     let value = value.unwrap_or_else(|| match (kind, is_cpu) {
-        ("limits", true) => Quantity::from_milli(surroundings.node_cpu_millis, QuantityFormat::DecimalSi),
-        ("limits", false) if amount == "memory" => {
-            Quantity::new(surroundings.node_memory_bytes, QuantityFormat::BinarySi)
-        }
+        ("limits", true) => Quantity::from_milli(facts.node_cpu_millis, QuantityFormat::DecimalSi),
+        ("limits", false) if amount == "memory" => Quantity::new(facts.node_memory_bytes, QuantityFormat::BinarySi),
         _ => Quantity::new(0, QuantityFormat::DecimalSi),
     });
     let divisor = Some(text(reference, "divisor")).filter(|text| !text.is_empty() && *text != "0");
@@ -107,8 +105,8 @@ mod tests {
 
     #[track_caller]
     fn check_field(path: &str, expected: Result<&str, ()>) {
-        let surroundings = Surroundings { pod_ips: vec!["10.0.0.2".into(), "fd::2".into()], ..Default::default() };
-        assert_eq!(field(&pod(), &surroundings, path).map_err(drop), expected.map(str::to_owned), "{path}");
+        let facts = DownwardFacts { pod_ips: vec!["10.0.0.2".into(), "fd::2".into()], ..Default::default() };
+        assert_eq!(field(&pod(), &facts, path).map_err(drop), expected.map(str::to_owned), "{path}");
     }
 
     #[test]
@@ -124,8 +122,8 @@ mod tests {
 
     #[track_caller]
     fn check_resource(reference: Value, expected: &str) {
-        let surroundings = Surroundings { node_cpu_millis: 2000, node_memory_bytes: 1 << 30, ..Default::default() };
-        assert_eq!(resource(&pod(), &surroundings, &reference, "a").as_deref(), Ok(expected), "{reference}");
+        let facts = DownwardFacts { node_cpu_millis: 2000, node_memory_bytes: 1 << 30, ..Default::default() };
+        assert_eq!(resource(&pod(), &facts, &reference, "a").as_deref(), Ok(expected), "{reference}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ const SHOWN_BYTES_MAX: usize = 512;
 
 /// The container a handler runs against.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct HandlerTarget {
     pub runtime: Runtime,
     pub container_id: String,
     pub container: Arc<Value>,
@@ -31,7 +31,7 @@ pub(crate) struct Target {
 }
 
 /// Runs the handler; the error is the message of the event.
-pub(crate) async fn run(handler: &Value, target: &Target, timeout: Duration) -> Result<(), String> {
+pub(crate) async fn run(handler: &Value, target: &HandlerTarget, timeout: Duration) -> Result<(), String> {
     let work = async {
         if let Some(exec) = handler.get("exec") {
             return run_command(exec, target, timeout).await;
@@ -59,7 +59,7 @@ pub(crate) async fn run(handler: &Value, target: &Target, timeout: Duration) -> 
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
 }
 
-async fn run_command(exec: &Value, target: &Target, timeout: Duration) -> Result<(), String> {
+async fn run_command(exec: &Value, target: &HandlerTarget, timeout: Duration) -> Result<(), String> {
     let command = texts(exec, "command");
     let result = target.runtime.exec_sync(&target.container_id, command, timeout).await.map_err(|e| e.to_string())?;
     if result.exit_code == 0 {
@@ -72,7 +72,7 @@ async fn run_command(exec: &Value, target: &Target, timeout: Duration) -> Result
     Err(if output.is_empty() { format!("command exited with {}", result.exit_code) } else { output })
 }
 
-fn address_of(action: &Value, target: &Target) -> Result<(String, u16), String> {
+fn address_of(action: &Value, target: &HandlerTarget) -> Result<(String, u16), String> {
     let port = port(&target.container, action.get("port")).ok_or("the handler has no valid container port")?;
     let host = Some(text(action, "host")).filter(|host| !host.is_empty()).unwrap_or(&target.address);
     Ok((host.to_owned(), port))
@@ -83,7 +83,7 @@ async fn connect((host, port): (String, u16)) -> Result<TcpStream, String> {
     stream.map_err(|e| format!("dial tcp {host}:{port}: {e}"))
 }
 
-async fn run_http(get: &Value, target: &Target) -> Result<(), String> {
+async fn run_http(get: &Value, target: &HandlerTarget) -> Result<(), String> {
     let (host, port) = address_of(get, target)?;
     let path = Some(text(get, "path")).filter(|path| !path.is_empty()).unwrap_or("/");
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
@@ -148,7 +148,7 @@ fn judge(answer: &[u8]) -> Result<(), String> {
     }
 }
 
-async fn run_grpc(grpc: &Value, target: &Target, timeout: Duration) -> Result<(), String> {
+async fn run_grpc(grpc: &Value, target: &HandlerTarget, timeout: Duration) -> Result<(), String> {
     let (host, port) = address_of(grpc, target)?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let endpoint = Endpoint::from_shared(format!("http://{host}:{port}")).map_err(|e| e.to_string())?;
@@ -172,10 +172,10 @@ mod tests {
 
     use super::*;
 
-    fn target() -> Target {
+    fn target() -> HandlerTarget {
         let runtime = Runtime::connect(std::path::Path::new("/nonexistent/socket")).expect("nothing is opened yet");
         let container = Arc::new(json!({"ports": []}));
-        Target { runtime, container_id: "c".into(), container, address: "127.0.0.1".into() }
+        HandlerTarget { runtime, container_id: "c".into(), container, address: "127.0.0.1".into() }
     }
 
     /// Answers every connection with these bytes and records the requests.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn headers_asked_for_are_sent() {
+    async fn custom_headers_are_sent() {
         let (port, mut questions) = server("HTTP/1.0 200 OK\r\n\r\n").await;
         let get = json!({"httpGet": {"port": port, "path": "/healthz?x=1",
             "httpHeaders": [{"name": "Host", "value": "shop"}, {"name": "X-Key", "value": "1"}]}});

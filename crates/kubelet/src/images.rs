@@ -12,7 +12,7 @@ use crate::cri::image_messages::{AuthConfig, Image};
 use crate::cri::{Runtime, RuntimeError};
 use crate::pod::{core, text};
 use crate::references::entries;
-use crate::status::Waiting;
+use crate::status::WaitingReason;
 
 /// The handling of an image before its container starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +32,18 @@ pub(crate) fn presence(policy: &str, is_here: bool) -> Presence {
     }
 }
 
-pub(crate) fn refused(image: &str) -> Waiting {
+pub(crate) fn refused(image: &str) -> WaitingReason {
     let message = format!("Container image {image:?} is not present with pull policy of Never");
-    Waiting { reason: "ErrImageNeverPull".to_owned(), message }
+    WaitingReason { reason: "ErrImageNeverPull".to_owned(), message }
 }
 
 /// Tries each matching credential, then an anonymous pull.
-pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) -> Result<Image, Waiting> {
+pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) -> Result<Image, WaitingReason> {
     let failed = |error: &RuntimeError| {
         let message = error.to_string();
         let is_name = message.contains("invalid reference format") || message.contains("repository name must be");
         let reason = if is_name { "InvalidImageName" } else { "ErrImagePull" };
-        Waiting { reason: reason.to_owned(), message }
+        WaitingReason { reason: reason.to_owned(), message }
     };
     let attempts = keys.iter().cloned().map(Some).chain(std::iter::once(None));
     let mut first_failure = None;
@@ -60,8 +60,11 @@ pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) ->
     Err(first_failure.unwrap_or_else(|| gone(image)))
 }
 
-fn gone(image: &str) -> Waiting {
-    Waiting { reason: "ErrImagePull".to_owned(), message: format!("image {image:?} disappeared after it was pulled") }
+fn gone(image: &str) -> WaitingReason {
+    WaitingReason {
+        reason: "ErrImagePull".to_owned(),
+        message: format!("image {image:?} disappeared after it was pulled"),
+    }
 }
 
 /// Returns the credentials of the pod's pull secrets for the image's registry.

@@ -41,28 +41,28 @@ use reconcile::{Clock, Controller, Mirror, MirrorSpec, Recorder, Source};
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
-use crate::machine::{Machine, own_address};
-use crate::node::{Node, PULLS_MAX};
+use crate::machine::{MachineInfo, own_address};
+use crate::node::{KubeletNode, PULLS_MAX};
 use crate::pod::{COMPONENT, core};
 use crate::probes::Prober;
-use crate::sandbox::{LABEL_UID, Resolving, parse_resolv_conf};
+use crate::sandbox::{LABEL_UID, NodeDns, parse_resolv_conf};
 use crate::services::{DNS_ADDRESS, ServiceNetwork, Services, parse_range};
 use crate::volumes::tokens::TokenKeeper;
 
 pub use crate::backend::Kubelet;
-pub use crate::node::Settings;
-pub use crate::usage::{NodeUsage, PodUsage, Usage};
+pub use crate::node::KubeletSettings;
+pub use crate::usage::{NodeUsage, PodUsage, ResourceUsage};
 
 /// Maximum number of concurrent pod reconciles.
-const LOOKS_MAX: usize = 32;
+const SYNCS_MAX: usize = 32;
 /// Timeout for stopping all pods at shutdown.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The dependencies of a node.
-pub struct Parts {
+pub struct KubeletDeps {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    pub settings: KubeletSettings,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +76,10 @@ pub enum StartError {
 /// Starts a node. It runs as long as the future is polled and the token is not cancelled. Pods outlive it; call
 /// `Kubelet::end_pods` first to stop them.
 pub fn start(
-    parts: Parts,
+    parts: KubeletDeps,
     cancel: CancellationToken,
 ) -> Result<(Kubelet, impl Future<Output = ()> + Send + use<>), StartError> {
-    let Parts { client, clock, settings } = parts;
+    let KubeletDeps { client, clock, settings } = parts;
     std::fs::create_dir_all(&settings.root_dir).map_err(|e| StartError::Root(settings.root_dir.clone(), e))?;
     let runtime = Runtime::connect(&settings.socket).map_err(|e| StartError::Socket(e.to_string()))?;
     let recorder = Recorder::start(client.clone(), COMPONENT, Arc::clone(&clock), cancel.clone());
@@ -97,12 +97,12 @@ pub fn start(
     if cluster_dns.is_empty() && services.is_some() {
         cluster_dns.push(DNS_ADDRESS.to_string());
     }
-    let resolving = Resolving { cluster_dns, cluster_domain: settings.cluster_domain.clone(), host };
-    let node = Arc::new(Node {
+    let resolving = NodeDns { cluster_dns, cluster_domain: settings.cluster_domain.clone(), host };
+    let node = Arc::new(KubeletNode {
         pods: Mirror::start(client.clone(), spec, cancel.clone()),
         prober: Prober::new(recorder.clone()),
         tokens: TokenKeeper::new(Arc::clone(&clock)),
-        machine: Machine::read(&settings.root_dir),
+        machine: MachineInfo::read(&settings.root_dir),
         address: settings.node_address.unwrap_or_else(own_address),
         controller: Controller::new("kubelet"),
         states: Default::default(),
@@ -120,8 +120,8 @@ pub fn start(
     Ok((kubelet, run(node, cancel)))
 }
 
-async fn run(node: Arc<Node>, cancel: CancellationToken) {
-    let looks = async {
+async fn run(node: Arc<KubeletNode>, cancel: CancellationToken) {
+    let syncs = async {
         tokio::select! {
             () = cancel.cancelled() => return,
             () = node.pods.synced() => {}
@@ -130,10 +130,10 @@ async fn run(node: Arc<Node>, cancel: CancellationToken) {
         let sources = vec![Source::each(&node.pods)];
         let shared = Arc::clone(&node);
         let reconcile = move |key| sync::reconcile(Arc::clone(&shared), key);
-        node.controller.clone().run(sources, LOOKS_MAX, cancel.clone(), reconcile).await;
+        node.controller.clone().run(sources, SYNCS_MAX, cancel.clone(), reconcile).await;
     };
     futures::join!(
-        looks,
+        syncs,
         register::run(&node, cancel.clone()),
         relist::run(&node, cancel.clone()),
         usage::run(&node, cancel.clone()),
@@ -141,7 +141,7 @@ async fn run(node: Arc<Node>, cancel: CancellationToken) {
 }
 
 /// Removes directories of pods deleted while the node was down. Pods still in the runtime are cleaned up elsewhere.
-async fn remove_forgotten(node: &Node) {
+async fn remove_forgotten(node: &KubeletNode) {
     let Ok(sandboxes) = node.runtime.list_sandboxes(Default::default()).await else { return };
     let pods = node.pods.list();
     let mut known: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();

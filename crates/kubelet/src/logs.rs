@@ -29,7 +29,7 @@ const END_BYTES: u64 = 64 << 10;
 pub(crate) type IsOver = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Returns the path of the rotated log.
-pub(crate) fn moved_aside(path: &Path) -> PathBuf {
+pub(crate) fn rotated(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
@@ -126,7 +126,7 @@ impl Reader {
     }
 
     async fn run(&mut self, tail: Option<u64>, follow: bool, is_over: IsOver) -> io::Result<()> {
-        let mut text = fs::read(moved_aside(&self.path)).unwrap_or_default();
+        let mut text = fs::read(rotated(&self.path)).unwrap_or_default();
         let mut file = File::open(&self.path)?;
         file.read_to_end(&mut text)?;
         let rest = last_complete(&text);
@@ -302,7 +302,7 @@ mod tests {
         let mut file = fs::OpenOptions::new().append(true).open(&path).expect("there");
         file.write_all(b"2026-01-01T00:00:05Z stdout F four\n").expect("written");
         assert_eq!(stream.next().await.expect("more").expect("read"), "four\n");
-        fs::rename(&path, moved_aside(&path)).expect("moved");
+        fs::rename(&path, rotated(&path)).expect("moved");
         fs::write(&path, "2026-01-01T00:00:06Z stdout F five\n").expect("written");
         assert_eq!(stream.next().await.expect("more").expect("read"), "five\n");
         over.store(true, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Read once at node start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Machine {
+pub(crate) struct MachineInfo {
     pub cpus: i64,
     pub memory_bytes: i64,
     pub disk_bytes: i64,
@@ -15,7 +15,7 @@ pub(crate) struct Machine {
     pub os_image: String,
 }
 
-impl Machine {
+impl MachineInfo {
     /// `root` is the data directory of pods.
     pub fn read(root: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_resources() {
-        let machine = Machine::read(Path::new("/"));
+        let machine = MachineInfo::read(Path::new("/"));
         assert!(machine.cpus > 0 && machine.memory_bytes > 0 && machine.disk_bytes > 0, "{machine:?}");
     }
 }

@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 
 use crate::cri::{Runtime, RuntimeError};
 use crate::env::ApiAddress;
-use crate::fields::Surroundings;
-use crate::machine::Machine;
+use crate::fields::DownwardFacts;
+use crate::machine::MachineInfo;
 use crate::pod::uses_host_network;
 use crate::probes::Prober;
-use crate::sandbox::Resolving;
+use crate::sandbox::NodeDns;
 use crate::services::Services;
 use crate::state::States;
-use crate::usage::Samples;
+use crate::usage::UsageSampler;
 use crate::volumes::tokens::TokenKeeper;
 
 /// Maximum number of concurrent image pulls.
@@ -28,7 +28,7 @@ pub(crate) const PULLS_MAX: usize = 4;
 
 /// The settings of a node. `new` sets Kubernetes' defaults.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct KubeletSettings {
     /// The runtime's socket.
     pub socket: PathBuf,
     /// The data directory of pods, created if missing.
@@ -58,7 +58,7 @@ pub struct Settings {
     pub cgroup: String,
 }
 
-impl Settings {
+impl KubeletSettings {
     pub fn new(socket: PathBuf, root_dir: PathBuf, node_name: &str, pod_cidr: &str, kubernetes_version: &str) -> Self {
         Self {
             socket,
@@ -81,12 +81,12 @@ impl Settings {
 }
 
 /// The state shared by the components of a node.
-pub(crate) struct Node {
+pub(crate) struct KubeletNode {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub runtime: Runtime,
-    pub settings: Settings,
-    pub machine: Machine,
+    pub settings: KubeletSettings,
+    pub machine: MachineInfo,
     pub address: IpAddr,
     pub recorder: Recorder,
     pub pods: Mirror,
@@ -95,12 +95,12 @@ pub(crate) struct Node {
     pub prober: Prober,
     pub tokens: TokenKeeper,
     pub pulls: Semaphore,
-    pub samples: Samples,
-    pub resolving: Resolving,
+    pub samples: UsageSampler,
+    pub resolving: NodeDns,
     pub services: Option<Arc<Services>>,
 }
 
-impl Node {
+impl KubeletNode {
     /// Reconciles a pod now.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.queue().add_now(key.clone(), Priority::NORMAL);
@@ -122,8 +122,8 @@ impl Node {
         if uses_host_network(pod) { vec![self.address.to_string()] } else { sandbox_ips.to_vec() }
     }
 
-    pub fn surroundings(&self, pod_ips: Vec<String>) -> Surroundings {
-        Surroundings {
+    pub fn facts(&self, pod_ips: Vec<String>) -> DownwardFacts {
+        DownwardFacts {
             node_name: self.settings.node_name.clone(),
             host_ip: self.address.to_string(),
             pod_ips,

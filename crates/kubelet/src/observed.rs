@@ -15,7 +15,7 @@ use crate::sandbox::{LABEL_NAME, LABEL_NAMESPACE, LABEL_UID};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
     pub sandboxes: Vec<Sandbox>,
-    pub containers: Vec<Seen>,
+    pub containers: Vec<ObservedContainer>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Sandbox {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum SeenState {
+pub(crate) enum ObservedState {
     /// Created but not started, or in an unknown state.
     #[default]
     Created,
@@ -38,12 +38,12 @@ pub(crate) enum SeenState {
 
 /// A container; times are nanoseconds since 1970, 0 if unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedContainer {
     pub id: String,
     pub name: String,
     pub attempt: u32,
     pub sandbox_id: String,
-    pub state: SeenState,
+    pub state: ObservedState,
     pub created_at: i64,
     pub started_at: i64,
     pub finished_at: i64,
@@ -62,17 +62,17 @@ impl Observed {
     }
 
     /// Returns the newest container of that name.
-    pub fn latest(&self, name: &str) -> Option<&Seen> {
+    pub fn latest(&self, name: &str) -> Option<&ObservedContainer> {
         self.containers.iter().find(|seen| seen.name == name)
     }
 
     /// Returns the container before the latest.
-    pub fn previous(&self, name: &str) -> Option<&Seen> {
+    pub fn previous(&self, name: &str) -> Option<&ObservedContainer> {
         self.containers.iter().filter(|seen| seen.name == name).nth(1)
     }
 
-    pub fn running(&self) -> impl Iterator<Item = &Seen> {
-        self.containers.iter().filter(|seen| seen.state == SeenState::Running)
+    pub fn running(&self) -> impl Iterator<Item = &ObservedContainer> {
+        self.containers.iter().filter(|seen| seen.state == ObservedState::Running)
     }
 }
 
@@ -118,20 +118,20 @@ async fn sandbox_ips(runtime: &Runtime, id: &str) -> Result<Vec<String>, Runtime
 }
 
 /// Returns the container with its pod's uid; `None` if it was removed since it was listed.
-async fn seen(runtime: &Runtime, container: Container) -> Result<Option<(String, Seen)>, RuntimeError> {
+async fn seen(runtime: &Runtime, container: Container) -> Result<Option<(String, ObservedContainer)>, RuntimeError> {
     let uid = container.labels.get(LABEL_UID).cloned().unwrap_or_default();
     let status = runtime.container_status(&container.id).await?;
     Ok(status.map(|status| (uid, to_seen(container.pod_sandbox_id, status))))
 }
 
-fn to_seen(sandbox_id: String, status: ContainerStatus) -> Seen {
+fn to_seen(sandbox_id: String, status: ContainerStatus) -> ObservedContainer {
     let state = match status.state() {
-        ContainerState::Running => SeenState::Running,
-        ContainerState::Exited => SeenState::Exited,
-        ContainerState::Created | ContainerState::Unknown => SeenState::Created,
+        ContainerState::Running => ObservedState::Running,
+        ContainerState::Exited => ObservedState::Exited,
+        ContainerState::Created | ContainerState::Unknown => ObservedState::Created,
     };
     let metadata = status.metadata.unwrap_or_default();
-    Seen {
+    ObservedContainer {
         id: status.id,
         name: metadata.name,
         attempt: metadata.attempt,

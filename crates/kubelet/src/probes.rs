@@ -10,19 +10,19 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::decide::Health;
-use crate::handlers::{Target, run};
+use crate::handlers::{HandlerTarget, run};
 use crate::pod::{number, text};
 
 /// A container to probe.
-pub(crate) struct Watch {
-    pub target: Target,
+pub(crate) struct ProbeRequest {
+    pub target: HandlerTarget,
     pub about: Regarding,
     /// Called on every change.
     pub changed: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// A probed container; probing stops when dropped.
-struct Watched {
+struct ProbedContainer {
     pod: String,
     health: Arc<Mutex<Health>>,
     _guard: DropGuard,
@@ -30,7 +30,7 @@ struct Watched {
 
 pub(crate) struct Prober {
     recorder: Recorder,
-    watched: Mutex<BTreeMap<String, Watched>>,
+    watched: Mutex<BTreeMap<String, ProbedContainer>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Prober {
     }
 
     /// Starts probing a running container, unless it is probed already.
-    pub fn watch(&self, watch: Watch) {
+    pub fn watch(&self, watch: ProbeRequest) {
         let id = watch.target.container_id.clone();
         let mut watched = self.watched.lock();
         if watched.contains_key(&id) {
@@ -81,12 +81,15 @@ impl Prober {
         let health = Health {
             is_starting: container.get("startupProbe").is_some(),
             is_ready: container.get("readinessProbe").is_none(),
-            ailing: None,
+            unhealthy: None,
         };
         let health = Arc::new(Mutex::new(health));
         let cancel = CancellationToken::new();
-        let entry =
-            Watched { pod: watch.about.uid.clone(), health: Arc::clone(&health), _guard: cancel.clone().drop_guard() };
+        let entry = ProbedContainer {
+            pod: watch.about.uid.clone(),
+            health: Arc::clone(&health),
+            _guard: cancel.clone().drop_guard(),
+        };
         watched.insert(id, entry);
         let rounds = Rounds { watch, recorder: self.recorder.clone(), health };
         tokio::spawn(async move {
@@ -111,7 +114,7 @@ impl Prober {
 }
 
 struct Rounds {
-    watch: Watch,
+    watch: ProbeRequest,
     recorder: Recorder,
     health: Arc<Mutex<Health>>,
 }
@@ -174,7 +177,7 @@ impl Rounds {
             }
             if !is_well && kind != Kind::Readiness {
                 let (name, probe) = (text(&self.watch.target.container, "name"), format!("{kind:?}").to_lowercase());
-                health.ailing = Some(format!("Container {name} failed {probe} probe, will be restarted"));
+                health.unhealthy = Some(format!("Container {name} failed {probe} probe, will be restarted"));
             }
             *health != before
         };
@@ -207,10 +210,14 @@ mod tests {
         let changed = Arc::new(Notify::new());
         let notify = Arc::clone(&changed);
         let runtime = Runtime::connect(std::path::Path::new("/nonexistent/socket")).expect("nothing is opened yet");
-        let target =
-            Target { runtime, container_id: "c".into(), container: Arc::new(container), address: "127.0.0.1".into() };
+        let target = HandlerTarget {
+            runtime,
+            container_id: "c".into(),
+            container: Arc::new(container),
+            address: "127.0.0.1".into(),
+        };
         let about = Regarding { uid: "u".into(), name: "web".into(), ..Default::default() };
-        prober.watch(Watch { target, about, changed: Arc::new(move || notify.notify_one()) });
+        prober.watch(ProbeRequest { target, about, changed: Arc::new(move || notify.notify_one()) });
         Scene { prober, changed }
     }
 
@@ -224,12 +231,12 @@ mod tests {
         let port = listener.local_addr().expect("bound").port();
         let probe = json!({"tcpSocket": {"port": port}, "periodSeconds": 1});
         let scene = scene(json!({"name": "a", "startupProbe": probe, "readinessProbe": probe}));
-        assert_eq!(health(&scene), Health { is_starting: true, is_ready: false, ailing: None });
+        assert_eq!(health(&scene), Health { is_starting: true, is_ready: false, unhealthy: None });
         scene.changed.notified().await;
         if !health(&scene).is_ready {
             scene.changed.notified().await;
         }
-        assert_eq!(health(&scene), Health { is_starting: false, is_ready: true, ailing: None });
+        assert_eq!(health(&scene), Health { is_starting: false, is_ready: true, unhealthy: None });
     }
 
     #[tokio::test(start_paused = true)]
@@ -237,8 +244,8 @@ mod tests {
         let probe = json!({"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 3});
         let scene = scene(json!({"name": "a", "livenessProbe": probe}));
         scene.changed.notified().await;
-        let ailing = Some("Container a failed liveness probe, will be restarted".to_owned());
-        assert_eq!(health(&scene), Health { is_starting: false, is_ready: true, ailing });
+        let unhealthy = Some("Container a failed liveness probe, will be restarted".to_owned());
+        assert_eq!(health(&scene), Health { is_starting: false, is_ready: true, unhealthy });
         scene.prober.retain("u", |_| false);
         assert!(scene.prober.health("u").is_empty());
     }

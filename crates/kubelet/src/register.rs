@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::image_messages::Image;
 use crate::machine::architecture;
-use crate::node::Node;
+use crate::node::KubeletNode;
 use crate::pod::{COMPONENT, core, text};
 
 /// Heartbeat interval: lease renewal and status check.
@@ -28,24 +28,24 @@ const IMAGES_MAX: usize = 50;
 #[derive(Clone, Debug, Default)]
 struct RuntimeReport {
     name_and_version: String,
-    trouble: Option<String>,
+    failure: Option<String>,
     images: Vec<Image>,
 }
 
 /// Registers the node and sends heartbeats until cancelled.
-pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
-    let mut told: Option<tokio::time::Instant> = None;
+pub(crate) async fn run(node: &KubeletNode, cancel: CancellationToken) {
+    let mut last_status: Option<tokio::time::Instant> = None;
     loop {
-        let is_due = told.is_none_or(|told| told.elapsed() >= STATUS_AT_LEAST_EVERY);
+        let is_due = last_status.is_none_or(|last_status| last_status.elapsed() >= STATUS_AT_LEAST_EVERY);
         match beat(node, is_due).await {
-            Ok(()) if is_due => told = Some(tokio::time::Instant::now()),
+            Ok(()) if is_due => last_status = Some(tokio::time::Instant::now()),
             Ok(()) => {}
             // Changed concurrently; the next heartbeat sees it.
             Err(error) if error.is_conflict() => {}
             Err(error) => tracing::warn!(%error, node = node.settings.node_name, "failed to update node status"),
         }
         // Retries sooner until it is registered.
-        let wait = if told.is_some() { BEAT } else { Duration::from_secs(1) };
+        let wait = if last_status.is_some() { BEAT } else { Duration::from_secs(1) };
         tokio::select! {
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
@@ -53,7 +53,7 @@ pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
     }
 }
 
-async fn beat(node: &Node, is_due: bool) -> Result<(), Status> {
+async fn beat(node: &KubeletNode, is_due: bool) -> Result<(), Status> {
     let target = ResourceRef::cluster(&core("nodes"), &node.settings.node_name);
     let current = match node.client.find(target.clone()).await? {
         Some(current) => current,
@@ -71,7 +71,7 @@ fn written_by() -> WriteOptions {
     WriteOptions::managed_by(COMPONENT)
 }
 
-fn registration(node: &Node) -> Object {
+fn registration(node: &KubeletNode) -> Object {
     let settings = &node.settings;
     let mut object = Object::new(&GroupVersionKind::new("", "v1", "Node"), None, &settings.node_name);
     for (key, value) in [
@@ -94,10 +94,10 @@ fn registration(node: &Node) -> Object {
     object
 }
 
-async fn ask_runtime(node: &Node) -> RuntimeReport {
+async fn ask_runtime(node: &KubeletNode) -> RuntimeReport {
     let version = node.runtime.version().await;
     let status = node.runtime.status().await;
-    let trouble = match (&version, &status) {
+    let failure = match (&version, &status) {
         (Err(error), _) | (_, Err(error)) => Some(format!("container runtime is down: {error}")),
         (Ok(_), Ok(status)) => {
             let conditions = status.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
@@ -110,12 +110,12 @@ async fn ask_runtime(node: &Node) -> RuntimeReport {
     let version = version.unwrap_or_default();
     RuntimeReport {
         name_and_version: format!("{}://{}", version.runtime_name, version.runtime_version),
-        trouble,
+        failure,
         images: node.runtime.images().await.unwrap_or_default(),
     }
 }
 
-fn node_status(node: &Node, current: &Object, report: &RuntimeReport, now: Timestamp, is_due: bool) -> Value {
+fn node_status(node: &KubeletNode, current: &Object, report: &RuntimeReport, now: Timestamp, is_due: bool) -> Value {
     let (machine, settings) = (&node.machine, &node.settings);
     let mut status = current.get(&["status"]).cloned().unwrap_or_else(|| json!({}));
     let amounts = json!({
@@ -142,8 +142,8 @@ fn node_status(node: &Node, current: &Object, report: &RuntimeReport, now: Times
     });
     status["images"] = images.collect();
     let mut conditions: Vec<Value> = current.items(&["status", "conditions"]).to_vec();
-    let ready = report.trouble.is_none();
-    let message = report.trouble.as_deref().unwrap_or("kubelet is posting ready status");
+    let ready = report.failure.is_none();
+    let message = report.failure.as_deref().unwrap_or("kubelet is posting ready status");
     for (kind, holds, reason, message) in [
         ("MemoryPressure", false, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", false, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -181,7 +181,7 @@ fn set_condition(
     }
 }
 
-async fn renew_lease(node: &Node, owner: &Object) -> Result<(), Status> {
+async fn renew_lease(node: &KubeletNode, owner: &Object) -> Result<(), Status> {
     let gvr = GroupVersionResource::new("coordination.k8s.io", "v1", "leases");
     let name = &node.settings.node_name;
     let now = format_micros(node.clock.now());
@@ -203,7 +203,7 @@ async fn renew_lease(node: &Node, owner: &Object) -> Result<(), Status> {
     node.client.create(ResourceRef::within(&gvr, LEASE_NAMESPACE), lease, written_by()).await.map(drop)
 }
 
-async fn make_lease_namespace(node: &Node) -> Result<(), Status> {
+async fn make_lease_namespace(node: &KubeletNode) -> Result<(), Status> {
     let namespace = Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, LEASE_NAMESPACE);
     match node.client.create(ResourceRef::all(&core("namespaces")), namespace, written_by()).await {
         Err(status) if !status.is_already_exists() => Err(status),

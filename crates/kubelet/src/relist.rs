@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::RuntimeError;
 use crate::cri::messages::{Container, ContainerState};
-use crate::logs::{LOG_BYTES_MAX, moved_aside};
-use crate::node::Node;
+use crate::logs::{LOG_BYTES_MAX, rotated};
+use crate::node::KubeletNode;
 use crate::sandbox::{LABEL_NAME, LABEL_NAMESPACE, LABEL_UID};
 
 /// Poll interval.
@@ -23,7 +23,7 @@ const LOGS_EVERY_ROUNDS: u64 = 10;
 type Fingerprint = BTreeMap<String, i32>;
 
 /// Triggers pods whose containers changed, until cancelled.
-pub(crate) async fn run(node: &Arc<Node>, cancel: CancellationToken) {
+pub(crate) async fn run(node: &Arc<KubeletNode>, cancel: CancellationToken) {
     let mut before: BTreeMap<ObjectKey, Fingerprint> = BTreeMap::new();
     for round in 0_u64.. {
         match list(node).await {
@@ -33,7 +33,7 @@ pub(crate) async fn run(node: &Arc<Node>, cancel: CancellationToken) {
                 }
                 before = now;
                 if round % LOGS_EVERY_ROUNDS == 0 {
-                    move_large_logs(node, &containers).await;
+                    rotate_large_logs(node, &containers).await;
                 }
             }
             Err(error) => tracing::debug!(%error, "failed to list containers"),
@@ -45,7 +45,7 @@ pub(crate) async fn run(node: &Arc<Node>, cancel: CancellationToken) {
     }
 }
 
-async fn list(node: &Node) -> Result<(BTreeMap<ObjectKey, Fingerprint>, Vec<Container>), RuntimeError> {
+async fn list(node: &KubeletNode) -> Result<(BTreeMap<ObjectKey, Fingerprint>, Vec<Container>), RuntimeError> {
     let mut all: BTreeMap<ObjectKey, Fingerprint> = BTreeMap::new();
     let mut note = |labels: &BTreeMap<String, String>, id: &str, state: i32| {
         if let (Some(namespace), Some(name)) = (labels.get(LABEL_NAMESPACE), labels.get(LABEL_NAME)) {
@@ -69,7 +69,7 @@ fn changed(before: &BTreeMap<ObjectKey, Fingerprint>, now: &BTreeMap<ObjectKey, 
 }
 
 /// Rotates large logs and makes the runtime reopen them.
-async fn move_large_logs(node: &Node, containers: &[Container]) {
+async fn rotate_large_logs(node: &KubeletNode, containers: &[Container]) {
     for container in containers.iter().filter(|container| container.state() == ContainerState::Running) {
         let label = |name: &str| container.labels.get(name).map(String::as_str).unwrap_or_default();
         let Some(metadata) = &container.metadata else { continue };
@@ -79,7 +79,7 @@ async fn move_large_logs(node: &Node, containers: &[Container]) {
         if !is_large {
             continue;
         }
-        let moved = fs::rename(&path, moved_aside(&path));
+        let moved = fs::rename(&path, rotated(&path));
         let reopened = node.runtime.reopen_log(&container.id).await;
         if moved.is_err() || reopened.is_err() {
             tracing::warn!(path = %path.display(), ?moved, "failed to rotate log");

@@ -22,7 +22,7 @@ const SEARCHES_MAX: usize = 32;
 
 /// DNS settings for pods of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resolving {
+pub(crate) struct NodeDns {
     pub cluster_dns: Vec<String>,
     pub cluster_domain: String,
     /// The content of this machine's resolv.conf.
@@ -50,7 +50,7 @@ pub(crate) fn sandbox_config(
     attempt: u32,
     log_directory: &Path,
     cgroup_parent: &str,
-    resolving: &Resolving,
+    resolving: &NodeDns,
 ) -> PodSandboxConfig {
     let mut all_labels: BTreeMap<String, String> =
         pod.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -132,7 +132,7 @@ fn sysctls(pod: &Object) -> BTreeMap<String, String> {
 }
 
 /// Returns the DNS settings by the pod's policy, with its own additions.
-pub(crate) fn dns_of(pod: &Object, resolving: &Resolving) -> DnsSettings {
+pub(crate) fn dns_of(pod: &Object, resolving: &NodeDns) -> DnsSettings {
     let policy = pod.str_at(&["spec", "dnsPolicy"]);
     let in_cluster = match policy {
         "ClusterFirstWithHostNet" => true,
@@ -158,7 +158,7 @@ pub(crate) fn dns_of(pod: &Object, resolving: &Resolving) -> DnsSettings {
     dns
 }
 
-fn in_cluster_dns(pod: &Object, resolving: &Resolving) -> DnsSettings {
+fn in_cluster_dns(pod: &Object, resolving: &NodeDns) -> DnsSettings {
     let domain = &resolving.cluster_domain;
     let mut searches = vec![format!("{}.svc.{domain}", pod.namespace()), format!("svc.{domain}"), domain.clone()];
     append_new(&mut searches, resolving.host.searches.clone());
@@ -218,9 +218,9 @@ mod tests {
     use super::*;
     use crate::pod::pod_of;
 
-    fn resolving() -> Resolving {
+    fn resolving() -> NodeDns {
         let host = parse_resolv_conf("nameserver 9.9.9.9\nsearch lan\noptions edns0\n# nameserver 1.1.1.1\n");
-        Resolving { cluster_dns: vec!["10.96.0.10".into()], cluster_domain: "cluster.local".into(), host }
+        NodeDns { cluster_dns: vec!["10.96.0.10".into()], cluster_domain: "cluster.local".into(), host }
     }
 
     #[track_caller]

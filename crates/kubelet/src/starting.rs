@@ -9,41 +9,41 @@ use object::Object;
 use reconcile::ObjectKey;
 use serde_json::Value;
 
-use crate::container::{Making, container_config};
+use crate::container::{ContainerInputs, container_config};
 use crate::cri::image_messages::Image;
 use crate::cri::messages::CreateContainerRequest;
 use crate::decide::Start;
 use crate::env::variables;
-use crate::handlers::{Target, run};
+use crate::handlers::{HandlerTarget, run};
 use crate::images::{Presence, gather_keys, presence, pull, refused};
-use crate::node::Node;
+use crate::node::KubeletNode;
 use crate::observed::{Sandbox, gather_observed};
 use crate::pod::{container, text, uses_host_network};
 use crate::references::gather_for_environment;
 use crate::sandbox::{hosts_file, sandbox_config};
 use crate::state::Cause;
-use crate::status::Waiting;
-use crate::sync::Look;
+use crate::status::WaitingReason;
+use crate::sync::PodSync;
 use crate::volumes::pod_folder;
 
 /// Timeout of a postStart hook.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The reason why a container did not start, and its kind of backoff.
-struct Trouble {
-    waiting: Waiting,
+struct StartFailure {
+    waiting: WaitingReason,
     cause: Option<Cause>,
 }
 
-impl Trouble {
+impl StartFailure {
     fn new(reason: &str, message: String, cause: Option<Cause>) -> Self {
-        Self { waiting: Waiting { reason: reason.to_owned(), message }, cause }
+        Self { waiting: WaitingReason { reason: reason.to_owned(), message }, cause }
     }
 }
 
 /// A container being started.
 struct Starting {
-    node: Arc<Node>,
+    node: Arc<KubeletNode>,
     key: ObjectKey,
     pod: Arc<Object>,
     container: Arc<Value>,
@@ -51,7 +51,7 @@ struct Starting {
     sandbox: Sandbox,
 }
 
-impl Look {
+impl PodSync {
     /// Starts a container in a background task, since the pull may take long.
     pub fn start(&self, start: Start, sandbox: &Sandbox) {
         let Some((_, container)) = container(&self.pod, &start.name) else { return };
@@ -82,7 +82,7 @@ impl Starting {
         &self.start.name
     }
 
-    fn settle(&self, result: Result<(), Trouble>) {
+    fn settle(&self, result: Result<(), StartFailure>) {
         let name = self.name();
         self.node.states.with_known(self.pod.uid(), |state| {
             state.busy.remove(name);
@@ -94,10 +94,10 @@ impl Starting {
                         state.backoffs.remove(name);
                     }
                 }
-                Err(trouble) => {
-                    tracing::debug!(pod = %self.key, container = name, ?trouble.waiting, "container did not start");
-                    state.waiting.insert(name.to_owned(), trouble.waiting);
-                    if let Some(cause) = trouble.cause {
+                Err(failure) => {
+                    tracing::debug!(pod = %self.key, container = name, ?failure.waiting, "container did not start");
+                    state.waiting.insert(name.to_owned(), failure.waiting);
+                    if let Some(cause) = failure.cause {
                         state.note_failure(name, cause);
                     }
                 }
@@ -106,37 +106,37 @@ impl Starting {
         self.node.wake(&self.key);
     }
 
-    async fn go(&self) -> Result<(), Trouble> {
+    async fn go(&self) -> Result<(), StartFailure> {
         let image = self.image().await?;
         let request = self.request(&image).await.map_err(|why| {
             self.node.recorder.warning(&*self.pod, "Failed", format!("Error: {why}"));
-            Trouble::new("CreateContainerConfigError", why, Some(Cause::Settings))
+            StartFailure::new("CreateContainerConfigError", why, Some(Cause::Settings))
         })?;
         self.sweep().await;
         let (node, name) = (&self.node, self.name());
         let id = node.runtime.create_container(request).await.map_err(|error| {
             let message = error.to_string();
             node.recorder.warning(&*self.pod, "Failed", format!("Error: {message}"));
-            Trouble::new("CreateContainerError", message, Some(Cause::Settings))
+            StartFailure::new("CreateContainerError", message, Some(Cause::Settings))
         })?;
         node.recorder.normal(&*self.pod, "Created", format!("Created container: {name}"));
         // The runtime keeps a container that failed to start as exited, so it is counted like any other exit.
         node.runtime.start_container(&id).await.map_err(|error| {
             let message = error.to_string();
             node.recorder.warning(&*self.pod, "Failed", format!("Error: {message}"));
-            Trouble::new("RunContainerError", message, None)
+            StartFailure::new("RunContainerError", message, None)
         })?;
         node.recorder.normal(&*self.pod, "Started", format!("Started container {name}"));
         self.node.states.with_known(self.pod.uid(), |state| state.waiting.remove(name));
         node.wake(&self.key);
-        self.greet(&id).await
+        self.run_post_start_hook(&id).await
     }
 
     /// Returns the image, after pulling it if needed.
-    async fn image(&self) -> Result<Image, Trouble> {
+    async fn image(&self) -> Result<Image, StartFailure> {
         let (node, image) = (&self.node, text(&self.container, "image"));
         let here = node.runtime.image(image).await;
-        let here = here.map_err(|e| Trouble::new("ImageInspectError", e.to_string(), Some(Cause::Pull)))?;
+        let here = here.map_err(|e| StartFailure::new("ImageInspectError", e.to_string(), Some(Cause::Pull)))?;
         match (presence(text(&self.container, "imagePullPolicy"), here.is_some()), here) {
             (Presence::Use, Some(here)) => {
                 let message = format!("Container image {image:?} already present on machine");
@@ -146,13 +146,13 @@ impl Starting {
             (Presence::Refuse, _) => {
                 let waiting = refused(image);
                 node.recorder.warning(&*self.pod, "ErrImageNeverPull", waiting.message.clone());
-                Err(Trouble { waiting, cause: Some(Cause::Settings) })
+                Err(StartFailure { waiting, cause: Some(Cause::Settings) })
             }
             _ => self.pull(image).await,
         }
     }
 
-    async fn pull(&self, image: &str) -> Result<Image, Trouble> {
+    async fn pull(&self, image: &str) -> Result<Image, StartFailure> {
         let node = &self.node;
         let keys = gather_keys(&node.client, &self.pod, image).await;
         node.recorder.normal(&*self.pod, "Pulling", format!("Pulling image {image:?}"));
@@ -173,7 +173,7 @@ impl Starting {
                 let message = format!("Failed to pull image {image:?}: {}", waiting.message);
                 node.recorder.warning(&*self.pod, "Failed", message);
                 node.recorder.warning(&*self.pod, "Failed", format!("Error: {}", waiting.reason));
-                Err(Trouble { waiting, cause: Some(Cause::Pull) })
+                Err(StartFailure { waiting, cause: Some(Cause::Pull) })
             }
         }
     }
@@ -182,12 +182,12 @@ impl Starting {
     async fn request(&self, image: &Image) -> Result<CreateContainerRequest, String> {
         let (node, pod) = (&self.node, &self.pod);
         let pod_ips = node.pod_ips(pod, &self.sandbox.ips);
-        let surroundings = node.surroundings(pod_ips.clone());
+        let facts = node.facts(pod_ips.clone());
         let references = gather_for_environment(&node.client, pod).await.map_err(|e| e.to_string())?;
-        let variables = variables(pod, &self.container, &references, &surroundings, node.api_address())?;
+        let variables = variables(pod, &self.container, &references, &facts, node.api_address())?;
         let mounted = node.states.with(pod.uid(), |state| state.mounted.clone()).unwrap_or_default();
         let failed = |e: std::io::Error| e.to_string();
-        let making = Making {
+        let inputs = ContainerInputs {
             pod,
             container: &self.container,
             attempt: self.start.attempt,
@@ -201,7 +201,7 @@ impl Starting {
             node_memory_bytes: node.machine.memory_bytes,
             target_id: self.target().await,
         };
-        let mut config = container_config(&making)?;
+        let mut config = container_config(&inputs)?;
         // The runtime reports the image by the name that was requested.
         if let Some(spec) = &mut config.image {
             spec.image.clone_from(&image.id);
@@ -266,11 +266,11 @@ impl Starting {
     }
 
     /// Runs the postStart hook; if it fails, the container is stopped.
-    async fn greet(&self, id: &str) -> Result<(), Trouble> {
+    async fn run_post_start_hook(&self, id: &str) -> Result<(), StartFailure> {
         let Some(hook) = self.container.get("lifecycle").and_then(|lifecycle| lifecycle.get("postStart")) else {
             return Ok(());
         };
-        let target = Target {
+        let target = HandlerTarget {
             runtime: self.node.runtime.clone(),
             container_id: id.to_owned(),
             container: Arc::clone(&self.container),
@@ -283,11 +283,11 @@ impl Starting {
         if let Err(error) = self.node.runtime.stop_container(id, grace).await {
             tracing::warn!(pod = %self.key, %error, "failed to stop container after a failed postStart hook");
         }
-        Err(Trouble::new("PostStartHookError", message, None))
+        Err(StartFailure::new("PostStartHookError", message, None))
     }
 }
 
 /// Returns the path of a container's termination log on this machine.
-pub(crate) fn termination_log(node: &Node, uid: &str, name: &str, attempt: u32) -> PathBuf {
+pub(crate) fn termination_log(node: &KubeletNode, uid: &str, name: &str, attempt: u32) -> PathBuf {
     pod_folder(&node.settings.root_dir, uid).join("containers").join(name).join(format!("{attempt}.last-words"))
 }

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::observed::Seen;
-use crate::status::Waiting;
+use crate::observed::ObservedContainer;
+use crate::status::WaitingReason;
 use crate::volumes::Mounted;
 
 /// Initial backoff; the first retry is immediate, then it doubles.
@@ -26,9 +26,9 @@ pub(crate) struct PodState {
     pub busy: BTreeSet<String>,
     /// Containers being stopped, with their grace period in seconds.
     pub stopping: BTreeMap<String, u64>,
-    pub waiting: BTreeMap<String, Waiting>,
+    pub waiting: BTreeMap<String, WaitingReason>,
     pub backoffs: BTreeMap<String, Backoff>,
-    pub last_words: BTreeMap<String, String>,
+    pub termination_message: BTreeMap<String, String>,
     pub mounted: Option<Mounted>,
     pub pod_ips: Vec<String>,
     /// Cancels operations in progress when the pod ends.
@@ -97,7 +97,7 @@ impl States {
 
 impl PodState {
     /// Counts the exit of a container once, and computes its backoff.
-    pub fn note_exit(&mut self, seen: &Seen, now: Timestamp) {
+    pub fn note_exit(&mut self, seen: &ObservedContainer, now: Timestamp) {
         let old = self.backoffs.get(&seen.name);
         if old.is_some_and(|old| old.cause == Cause::Crash && old.counted == seen.id) {
             return;
@@ -151,9 +151,9 @@ mod tests {
         assert_eq!(seconds, [0, 10, 20, 40, 80, 160, 300, 300]);
     }
 
-    fn ended(id: &str, seconds: i64) -> Seen {
+    fn ended(id: &str, seconds: i64) -> ObservedContainer {
         let nanos = 1_000_000_000;
-        Seen {
+        ObservedContainer {
             id: id.into(),
             name: "a".into(),
             started_at: nanos,
@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_exit_counts_once_and_a_long_run_resets_the_backoff() {
         let mut state = PodState::default();
-        let at = |seen: &Seen| Timestamp::from_nanosecond(seen.finished_at.into()).expect("a time");
+        let at = |seen: &ObservedContainer| Timestamp::from_nanosecond(seen.finished_at.into()).expect("a time");
         let mut check = |id: &str, ran: i64, expected: u64| {
             let seen = ended(id, ran);
             state.note_exit(&seen, at(&seen));

@@ -7,13 +7,13 @@ use object::Object;
 use object::time::format_seconds;
 use serde_json::{Map, Value, json};
 
-use crate::decide::{Health, Why, outcome};
-use crate::observed::{Observed, Seen, SeenState};
+use crate::decide::{EndReason, Health, outcome};
+use crate::observed::{Observed, ObservedContainer, ObservedState};
 use crate::pod::{Role, containers, qos_class, text};
 
 /// The waiting state of a container: reason such as `CrashLoopBackOff`, and message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingReason {
     pub reason: String,
     pub message: String,
 }
@@ -22,22 +22,22 @@ pub(crate) struct Waiting {
 const LOST_EXIT_CODE: i32 = 137;
 
 /// The inputs of a status.
-pub(crate) struct Report<'a> {
+pub(crate) struct StatusInputs<'a> {
     pub pod: &'a Object,
     pub observed: &'a Observed,
     pub health: &'a BTreeMap<String, Health>,
     /// By container name.
-    pub waiting: &'a BTreeMap<String, Waiting>,
+    pub waiting: &'a BTreeMap<String, WaitingReason>,
     /// Termination messages by container id.
-    pub last_words: &'a BTreeMap<String, String>,
-    pub ending: Option<Why>,
+    pub termination_message: &'a BTreeMap<String, String>,
+    pub ending: Option<EndReason>,
     pub host_ip: &'a str,
     pub pod_ips: &'a [String],
     pub now: Timestamp,
 }
 
 /// Returns the whole status. Fields owned by others (readiness gates, nominations) are kept.
-pub(crate) fn pod_status(report: &Report) -> Value {
+pub(crate) fn pod_status(report: &StatusInputs) -> Value {
     let pod = report.pod;
     let mut status = pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let (mut init, mut main, mut added) = (Vec::new(), Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ pub(crate) fn pod_status(report: &Report) -> Value {
             status.insert(field.to_owned(), list.clone().into());
         }
     }
-    if report.ending == Some(Why::PastDeadline) {
+    if report.ending == Some(EndReason::PastDeadline) {
         status.insert("reason".to_owned(), "DeadlineExceeded".into());
         status.insert("message".to_owned(), "Pod was active on the node longer than the specified deadline".into());
     }
@@ -81,7 +81,7 @@ pub(crate) fn pod_status(report: &Report) -> Value {
     Value::Object(status)
 }
 
-fn phase(report: &Report, init: &[Value], main: &[Value]) -> String {
+fn phase(report: &StatusInputs, init: &[Value], main: &[Value]) -> String {
     let current = report.pod.str_at(&["status", "phase"]);
     if matches!(current, "Failed" | "Succeeded") {
         return current.to_owned();
@@ -89,12 +89,12 @@ fn phase(report: &Report, init: &[Value], main: &[Value]) -> String {
     let still_runs = report.observed.running().next().is_some();
     match (report.ending, outcome(report.pod, report.observed)) {
         // Finished only when nothing runs any more, sidecars included.
-        (_, Some(_)) | (Some(Why::PastDeadline), _) if still_runs => "Running",
-        (Some(Why::PastDeadline), _) => "Failed",
+        (_, Some(_)) | (Some(EndReason::PastDeadline), _) if still_runs => "Running",
+        (Some(EndReason::PastDeadline), _) => "Failed",
         (_, Some(true)) => "Succeeded",
         (_, Some(false)) => "Failed",
         // Ended by its deletion: the exit codes decide.
-        (Some(Why::Deleted), None) if !still_runs && main.iter().any(has_run) => {
+        (Some(EndReason::Deleted), None) if !still_runs && main.iter().any(has_run) => {
             let well = |entry: &Value| {
                 entry.get("state").and_then(|s| s.get("terminated")).and_then(|t| t.get("exitCode")) == Some(&json!(0))
             };
@@ -112,7 +112,7 @@ fn has_run(entry: &Value) -> bool {
 }
 
 /// Reports whether all init containers completed and all sidecars started.
-fn is_initialized(report: &Report, init: &[Value]) -> bool {
+fn is_initialized(report: &StatusInputs, init: &[Value]) -> bool {
     let roles: BTreeMap<&str, Role> = containers(report.pod).into_iter().map(|(r, c)| (text(c, "name"), r)).collect();
     let has_begun = containers(report.pod)
         .iter()
@@ -127,27 +127,27 @@ fn is_initialized(report: &Report, init: &[Value]) -> bool {
         })
 }
 
-fn container_status(report: &Report, role: Role, container: &Value) -> Value {
+fn container_status(report: &StatusInputs, role: Role, container: &Value) -> Value {
     let name = text(container, "name");
     let Some(seen) = report.observed.latest(name) else { return unseen(report, role, container) };
     let health = report.health.get(&seen.id);
-    let is_running = seen.state == SeenState::Running;
+    let is_running = seen.state == ObservedState::Running;
     let started = is_running && health.is_none_or(|health| !health.is_starting);
     let ready = match role {
         // A completed init container is ready; a running one is not.
-        Role::Init => seen.state == SeenState::Exited && seen.exit_code == 0,
+        Role::Init => seen.state == ObservedState::Exited && seen.exit_code == 0,
         Role::Ephemeral => false,
         _ => started && health.is_none_or(|health| health.is_ready),
     };
     let waiting = report.waiting.get(name).filter(|_| !is_running);
     let (state, last) = match (waiting, seen.state) {
-        (Some(waiting), SeenState::Exited) => (waiting_state(waiting), Some(terminated(report, seen))),
+        (Some(waiting), ObservedState::Exited) => (waiting_state(waiting), Some(terminated(report, seen))),
         (Some(waiting), _) => (waiting_state(waiting), previous(report, name)),
-        (None, SeenState::Created) => (waiting_state(&creating(role)), previous(report, name)),
-        (None, SeenState::Running) => {
+        (None, ObservedState::Created) => (waiting_state(&creating(role)), previous(report, name)),
+        (None, ObservedState::Running) => {
             (json!({"running": {"startedAt": time(seen.started_at)}}), previous(report, name))
         }
-        (None, SeenState::Exited) => (terminated(report, seen), previous(report, name)),
+        (None, ObservedState::Exited) => (terminated(report, seen), previous(report, name)),
     };
     let image =
         if seen.image.is_empty() || seen.image.starts_with("sha256:") { text(container, "image") } else { &seen.image };
@@ -165,7 +165,7 @@ fn container_status(report: &Report, role: Role, container: &Value) -> Value {
 }
 
 /// The status of a container unknown to the runtime: not created yet, or lost since the last status.
-fn unseen(report: &Report, role: Role, container: &Value) -> Value {
+fn unseen(report: &StatusInputs, role: Role, container: &Value) -> Value {
     let name = text(container, "name");
     let known = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
         .iter()
@@ -196,15 +196,15 @@ fn unseen(report: &Report, role: Role, container: &Value) -> Value {
         "restartCount": restarts, "image": text(container, "image"), "imageID": ""})
 }
 
-fn creating(role: Role) -> Waiting {
+fn creating(role: Role) -> WaitingReason {
     named(if matches!(role, Role::Main | Role::Ephemeral) { "ContainerCreating" } else { "PodInitializing" })
 }
 
-fn named(reason: &str) -> Waiting {
-    Waiting { reason: reason.to_owned(), message: String::new() }
+fn named(reason: &str) -> WaitingReason {
+    WaitingReason { reason: reason.to_owned(), message: String::new() }
 }
 
-fn waiting_state(waiting: &Waiting) -> Value {
+fn waiting_state(waiting: &WaitingReason) -> Value {
     let mut state = json!({"waiting": {"reason": waiting.reason}});
     if !waiting.message.is_empty() {
         state["waiting"]["message"] = waiting.message.as_str().into();
@@ -212,12 +212,12 @@ fn waiting_state(waiting: &Waiting) -> Value {
     state
 }
 
-fn previous(report: &Report, name: &str) -> Option<Value> {
-    let seen = report.observed.previous(name).filter(|seen| seen.state == SeenState::Exited)?;
+fn previous(report: &StatusInputs, name: &str) -> Option<Value> {
+    let seen = report.observed.previous(name).filter(|seen| seen.state == ObservedState::Exited)?;
     Some(terminated(report, seen))
 }
 
-fn terminated(report: &Report, seen: &Seen) -> Value {
+fn terminated(report: &StatusInputs, seen: &ObservedContainer) -> Value {
     let reason = match (seen.reason.as_str(), seen.exit_code) {
         ("", 0) => "Completed",
         ("", _) => "Error",
@@ -225,7 +225,7 @@ fn terminated(report: &Report, seen: &Seen) -> Value {
     };
     let mut ended = json!({"exitCode": seen.exit_code, "reason": reason, "startedAt": time(seen.started_at),
         "finishedAt": time(seen.finished_at), "containerID": format!("containerd://{}", seen.id)});
-    let message = report.last_words.get(&seen.id).unwrap_or(&seen.message);
+    let message = report.termination_message.get(&seen.id).unwrap_or(&seen.message);
     if !message.is_empty() {
         ended["message"] = message.as_str().into();
     }
@@ -240,7 +240,7 @@ fn time(nanoseconds: i64) -> Value {
     }
 }
 
-fn conditions(report: &Report, phase: &str, init: &[Value], main: &[Value], old: Option<&Value>) -> Value {
+fn conditions(report: &StatusInputs, phase: &str, init: &[Value], main: &[Value], old: Option<&Value>) -> Value {
     let is_over = matches!(phase, "Failed" | "Succeeded");
     let unready: Vec<&str> =
         main.iter().filter(|e| e.get("ready") != Some(&Value::Bool(true))).map(|e| text(e, "name")).collect();
@@ -289,7 +289,12 @@ fn unmet_gate(pod: &Object, conditions: Option<&Value>) -> Option<String> {
     gates.filter(|gate| !is_met(gate)).map(str::to_owned).next()
 }
 
-fn set_condition(list: &mut Vec<Value>, kind: &str, (holds, reason, message): (bool, String, String), report: &Report) {
+fn set_condition(
+    list: &mut Vec<Value>,
+    kind: &str,
+    (holds, reason, message): (bool, String, String),
+    report: &StatusInputs,
+) {
     let status = if holds { "True" } else { "False" };
     let old = list.iter().position(|condition| text(condition, "type") == kind);
     let since = old.map(|at| &list[at]).filter(|old| text(old, "status") == status);

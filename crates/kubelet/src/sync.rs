@@ -12,15 +12,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::container::host_ports;
-use crate::decide::{Health, Next, View, Why, Work, decide};
-use crate::handlers::Target;
-use crate::node::Node;
-use crate::observed::{Observed, SeenState, gather_observed};
+use crate::decide::{EndReason, Health, Next, PodActions, PodInputs, decide};
+use crate::handlers::HandlerTarget;
+use crate::node::KubeletNode;
+use crate::observed::{Observed, ObservedState, gather_observed};
 use crate::pod::{COMPONENT, Role, container, is_finished, restart_policy, restarts, uses_host_network};
-use crate::probes::Watch;
+use crate::probes::ProbeRequest;
 use crate::sandbox::sandbox_config;
 use crate::state::Cause;
-use crate::status::{Report, Waiting, pod_status};
+use crate::status::{StatusInputs, WaitingReason, pod_status};
 use crate::volumes::{changes, commit_volumes};
 
 /// Refresh interval of volumes with API object sources.
@@ -29,31 +29,31 @@ const VOLUMES_EVERY: Duration = Duration::from_secs(10);
 const RETRY_EVERY: Duration = Duration::from_secs(3);
 
 /// Reconciles a pod and writes its status.
-pub(crate) async fn reconcile(node: Arc<Node>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+pub(crate) async fn reconcile(node: Arc<KubeletNode>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let pod = node.pods.get(&key);
     let mut all = gather_observed(&node.runtime, &key).await.map_err(ReconcileError::other)?;
     let observed = pod.as_ref().and_then(|pod| all.remove(pod.uid())).unwrap_or_default();
     // Remains of deleted pods, or of an earlier pod of the same name.
     for (uid, observed) in all {
-        node.end_stranger(&key, &uid, observed);
+        node.end_unknown_pod(&key, &uid, observed);
     }
     let Some(pod) = pod else { return Ok(Outcome::Done) };
-    let look = Look { node, key, pod };
-    look.go(observed).await
+    let sync = PodSync { node, key, pod };
+    sync.go(observed).await
 }
 
 /// A pod being reconciled.
-pub(crate) struct Look {
-    pub node: Arc<Node>,
+pub(crate) struct PodSync {
+    pub node: Arc<KubeletNode>,
     pub key: ObjectKey,
     pub pod: Arc<Object>,
 }
 
-impl Look {
+impl PodSync {
     async fn go(self, mut observed: Observed) -> Result<Outcome, ReconcileError> {
         let mut next = self.decide(&observed);
         let mut again = None;
-        if let Next::Go(Work { sandbox: Some(attempt), stops, .. }) = &next {
+        if let Next::Go(PodActions { sandbox: Some(attempt), stops, .. }) = &next {
             self.stop(stops);
             match self.make_sandbox(*attempt, &observed).await {
                 Ok(()) => {
@@ -80,8 +80,8 @@ impl Look {
                 self.open_services(&observed).await;
                 again = [again, self.work(work, &observed).await].into_iter().flatten().min();
                 self.watch_over(&observed);
-                if let Some(trouble) = self.open_host_ports(&observed).await {
-                    self.node.recorder.warning(&*self.pod, "HostPortConflict", trouble);
+                if let Some(failure) = self.open_host_ports(&observed).await {
+                    self.node.recorder.warning(&*self.pod, "HostPortConflict", failure);
                     again = Some(RETRY_EVERY);
                 }
             }
@@ -95,7 +95,7 @@ impl Look {
         let now = self.node.clock.now();
         let policy = restart_policy(&self.pod);
         let (busy, waits) = self.node.states.with(self.pod.uid(), |state| {
-            for seen in observed.containers.iter().filter(|seen| seen.state == SeenState::Exited) {
+            for seen in observed.containers.iter().filter(|seen| seen.state == ObservedState::Exited) {
                 let role = container(&self.pod, &seen.name).map_or(Role::Main, |(role, _)| role);
                 let is_latest = observed.latest(&seen.name).is_some_and(|latest| latest.id == seen.id);
                 if is_latest && restarts(policy, role, seen.exit_code) {
@@ -104,7 +104,7 @@ impl Look {
             }
             (state.busy.clone(), state.waits())
         });
-        let view = View {
+        let view = PodInputs {
             pod: &self.pod,
             observed,
             busy: &busy,
@@ -120,7 +120,7 @@ impl Look {
         let mut health = self.node.prober.health(self.pod.uid());
         let busy = self.node.states.with(self.pod.uid(), |state| state.busy.clone());
         for seen in observed.running() {
-            let unwatched = || Health { is_starting: true, is_ready: false, ailing: None };
+            let unwatched = || Health { is_starting: true, is_ready: false, unhealthy: None };
             if busy.contains(&seen.name) && !health.contains_key(&seen.id) {
                 health.insert(seen.id.clone(), unwatched());
             }
@@ -171,9 +171,9 @@ impl Look {
     async fn refresh_volumes(&self, needed: bool) -> Result<(), Duration> {
         let (node, pod) = (&self.node, &self.pod);
         let pod_ips = node.states.with(pod.uid(), |state| state.pod_ips.clone());
-        let surroundings = node.surroundings(pod_ips);
+        let facts = node.facts(pod_ips);
         let root = &node.settings.root_dir;
-        match commit_volumes(&node.client, &node.tokens, root, pod, &surroundings).await {
+        match commit_volumes(&node.client, &node.tokens, root, pod, &facts).await {
             Ok(mounted) => {
                 node.states.with(pod.uid(), |state| state.mounted = Some(mounted));
                 Ok(())
@@ -190,7 +190,7 @@ impl Look {
     }
 
     /// Starts and stops containers; returns when to reconcile again.
-    async fn work(&self, work: Work, observed: &Observed) -> Option<Duration> {
+    async fn work(&self, work: PodActions, observed: &Observed) -> Option<Duration> {
         let sandbox = observed.sandbox().filter(|_| work.sandbox.is_none())?;
         let mut again = work.waits.iter().map(|(_, wait)| *wait).min();
         let is_mounted = self.node.states.with(self.pod.uid(), |state| state.mounted.is_some());
@@ -201,7 +201,7 @@ impl Look {
                 Err(_) => again = Some(again.map_or(VOLUMES_EVERY, |again| again.min(VOLUMES_EVERY))),
             }
         }
-        self.tell_waits(&work.waits);
+        self.set_waiting_reasons(&work.waits);
         self.stop(&work.stops);
         for start in work.starts {
             self.start(start, sandbox);
@@ -210,11 +210,11 @@ impl Look {
     }
 
     /// Sets the waiting reasons of containers in backoff.
-    fn tell_waits(&self, waits: &[(String, Duration)]) {
+    fn set_waiting_reasons(&self, waits: &[(String, Duration)]) {
         let pod = &self.pod;
         let called = format!("{}_{}({})", pod.name(), pod.namespace(), pod.uid());
         for (name, _) in waits {
-            let told = self.node.states.with(pod.uid(), |state| {
+            let event_to_record = self.node.states.with(pod.uid(), |state| {
                 let backoff = state.backoffs.get(name)?.clone();
                 let image = container(pod, name).map(|(_, c)| crate::pod::text(c, "image")).unwrap_or_default();
                 let (reason, message, event) = match backoff.cause {
@@ -233,11 +233,11 @@ impl Look {
                         ("ImagePullBackOff", message.clone(), message)
                     }
                 };
-                let waiting = Waiting { reason: reason.to_owned(), message };
+                let waiting = WaitingReason { reason: reason.to_owned(), message };
                 state.waiting.insert(name.clone(), waiting);
                 Some(event)
             });
-            if let Some(event) = told {
+            if let Some(event) = event_to_record {
                 self.node.recorder.warning(&**pod, "BackOff", event);
             }
         }
@@ -259,7 +259,7 @@ impl Look {
         for seen in observed.running().filter(|seen| !busy.contains(&seen.name)) {
             let Some((_, container)) = container(&self.pod, &seen.name) else { continue };
             let (waker, key) = (Arc::downgrade(node), self.key.clone());
-            let target = Target {
+            let target = HandlerTarget {
                 runtime: node.runtime.clone(),
                 container_id: seen.id.clone(),
                 container: Arc::new(container.clone()),
@@ -270,7 +270,7 @@ impl Look {
                     node.wake(&key);
                 }
             });
-            node.prober.watch(Watch { target, about: (&*self.pod).into(), changed });
+            node.prober.watch(ProbeRequest { target, about: (&*self.pod).into(), changed });
         }
     }
 
@@ -285,11 +285,11 @@ impl Look {
         let cancel = self.node.states.with(self.pod.uid(), |state| {
             state.host_ports.is_none().then(|| state.host_ports.insert(CancellationToken::new()).clone())
         })?;
-        let trouble = crate::host_ports::forward(ports, address, &cancel).await.err();
-        if trouble.is_some() {
+        let failure = crate::host_ports::forward(ports, address, &cancel).await.err();
+        if failure.is_some() {
             self.node.states.with(self.pod.uid(), |state| state.host_ports = None);
         }
-        trouble
+        failure
     }
 
     /// Serves Services in the pod's network, once per sandbox and before any container starts.
@@ -318,19 +318,22 @@ impl Look {
         }
     }
 
-    pub async fn write_status(&self, observed: &Observed, ending: Option<Why>) -> Result<Arc<Object>, ReconcileError> {
-        self.gather_last_words(observed);
-        let (waiting, last_words, pod_ips) = self
-            .node
-            .states
-            .with(self.pod.uid(), |state| (state.waiting.clone(), state.last_words.clone(), state.pod_ips.clone()));
+    pub async fn write_status(
+        &self,
+        observed: &Observed,
+        ending: Option<EndReason>,
+    ) -> Result<Arc<Object>, ReconcileError> {
+        self.gather_termination_messages(observed);
+        let (waiting, termination_message, pod_ips) = self.node.states.with(self.pod.uid(), |state| {
+            (state.waiting.clone(), state.termination_message.clone(), state.pod_ips.clone())
+        });
         let host_ip = self.node.address.to_string();
-        let status = pod_status(&Report {
+        let status = pod_status(&StatusInputs {
             pod: &self.pod,
             observed,
             health: &self.health(observed),
             waiting: &waiting,
-            last_words: &last_words,
+            termination_message: &termination_message,
             ending,
             host_ip: &host_ip,
             pod_ips: &pod_ips,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::image_messages::ContainerStats;
 use crate::machine::{cpu_nanoseconds, meminfo};
-use crate::node::Node;
+use crate::node::KubeletNode;
 use crate::sandbox::{LABEL_CONTAINER, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID};
 
 /// Sampling interval; cpu usage is the rate over it.
@@ -18,7 +18,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 /// The resource usage of a container or node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ResourceUsage {
     pub cpu_nanocores: u64,
     pub memory_bytes: u64,
 }
@@ -28,7 +28,7 @@ pub struct PodUsage {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    pub containers: BTreeMap<String, Usage>,
+    pub containers: BTreeMap<String, ResourceUsage>,
 }
 
 /// One sample of everything.
@@ -37,16 +37,16 @@ pub struct NodeUsage {
     pub at: Timestamp,
     /// The interval of the cpu measurement.
     pub window: Duration,
-    pub node: Usage,
+    pub node: ResourceUsage,
     pub pods: Vec<PodUsage>,
 }
 
 #[derive(Default)]
-pub(crate) struct Samples {
+pub(crate) struct UsageSampler {
     latest: Mutex<Option<NodeUsage>>,
 }
 
-impl Samples {
+impl UsageSampler {
     pub fn latest(&self) -> Option<NodeUsage> {
         self.latest.lock().clone()
     }
@@ -60,7 +60,7 @@ struct Counters {
 }
 
 /// Measures until cancelled.
-pub(crate) async fn run(node: &Node, cancel: CancellationToken) {
+pub(crate) async fn run(node: &KubeletNode, cancel: CancellationToken) {
     let mut before: Option<Counters> = None;
     loop {
         match node.runtime.container_stats().await {
@@ -100,7 +100,7 @@ fn measure(before: &Counters, now: &Counters, stats: &[ContainerStats], at: Time
         let counted = now.containers.get(&attributes.id).copied().unwrap_or_default();
         let counted_before = before.containers.get(&attributes.id).copied().unwrap_or(counted);
         let memory = stat.memory.as_ref().and_then(|memory| memory.working_set_bytes.as_ref());
-        let usage = Usage {
+        let usage = ResourceUsage {
             cpu_nanocores: rate(counted.saturating_sub(counted_before)),
             memory_bytes: memory.map(|bytes| bytes.value).unwrap_or_default(),
         };
@@ -114,7 +114,7 @@ fn measure(before: &Counters, now: &Counters, stats: &[ContainerStats], at: Time
     }
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let used = meminfo(&memory, "MemTotal").saturating_sub(meminfo(&memory, "MemAvailable"));
-    let node = Usage {
+    let node = ResourceUsage {
         cpu_nanocores: rate(now.node.saturating_sub(before.node)),
         memory_bytes: u64::try_from(used).unwrap_or_default(),
     };
@@ -144,7 +144,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         let stats = [stat(2_000_000_000)];
         let usage = measure(&before, &count(&stats), &stats, Timestamp::UNIX_EPOCH);
-        let expected = Usage { cpu_nanocores: 500_000_000, memory_bytes: 4096 };
+        let expected = ResourceUsage { cpu_nanocores: 500_000_000, memory_bytes: 4096 };
         assert_eq!(usage.pods[0].containers, BTreeMap::from([("a".to_owned(), expected)]));
         assert_eq!((usage.pods[0].name.as_str(), usage.window), ("web", Duration::from_secs(2)));
     }

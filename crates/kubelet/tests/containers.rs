@@ -19,15 +19,15 @@ use tokio::sync::mpsc;
 
 /// The output of a stream.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
+struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Heard {
+impl OutputBuffer {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 
-impl tokio::io::AsyncWrite for Heard {
+impl tokio::io::AsyncWrite for OutputBuffer {
     fn poll_write(
         self: std::pin::Pin<&mut Self>,
         _: &mut std::task::Context<'_>,
@@ -55,7 +55,7 @@ impl tokio::io::AsyncWrite for Heard {
 /// Runs a command in a container; returns its exit status and the output of both streams.
 async fn exec(cluster: &Cluster, pod: &str, command: &[&str], stdin: Option<&'static str>) -> (ExitStatus, String) {
     let reference = cluster.reference(pod, "main").await;
-    let (out, err) = (Heard::default(), Heard::default());
+    let (out, err) = (OutputBuffer::default(), OutputBuffer::default());
     let (_sizes, resize) = mpsc::channel(1);
     let streams = Streams {
         stdin: stdin.map(|text| Box::new(text.as_bytes()) as Box<_>),
@@ -172,9 +172,9 @@ async fn a_pod_serves_http_logs_exec_and_port_forward() {
     })
     .await;
 
-    let told = cluster.events("web").await;
+    let events = cluster.events("web").await;
     for reason in ["Pulled", "Created", "Started"] {
-        assert!(told.iter().any(|event| event.starts_with(reason)), "{reason}: {told:#?}");
+        assert!(events.iter().any(|event| event.starts_with(reason)), "{reason}: {events:#?}");
     }
     cluster.stop().await;
 }
@@ -220,9 +220,9 @@ async fn the_restart_policy_is_applied() {
     let restarted =
         |pod: &Object| has_status(pod) && pod.items(&["status", "containerStatuses"])[0]["restartCount"] != 0;
     cluster.until("sick", "started again", restarted).await;
-    let told = cluster.events("sick").await;
-    assert!(told.iter().any(|event| event.starts_with("Unhealthy: Liveness probe failed")), "{told:#?}");
-    assert!(told.iter().any(|event| event.contains("failed liveness probe, will be restarted")), "{told:#?}");
+    let events = cluster.events("sick").await;
+    assert!(events.iter().any(|event| event.starts_with("Unhealthy: Liveness probe failed")), "{events:#?}");
+    assert!(events.iter().any(|event| event.contains("failed liveness probe, will be restarted")), "{events:#?}");
 
     let pod = cluster.until("ordered", "done", phase("Succeeded")).await;
     assert_eq!(logs(&cluster, "ordered", LogOptions::default()).await, "first\nsecond\n/room/side\n");
@@ -308,14 +308,15 @@ async fn security_context_hooks_and_host_paths_are_applied() {
     assert!(said.contains("started") && said.contains("10.9.9.9\telsewhere"), "{said}");
 
     let reference = cluster.reference("strict", "main").await;
-    let heard = Heard::default();
+    let output = OutputBuffer::default();
     let (_sizes, resize) = mpsc::channel(1);
     let (mut typing, stdin) = tokio::io::duplex(64);
-    let streams = Streams { stdin: Some(Box::new(stdin)), stdout: Some(Box::new(heard.clone())), stderr: None, resize };
+    let streams =
+        Streams { stdin: Some(Box::new(stdin)), stdout: Some(Box::new(output.clone())), stderr: None, resize };
     let kubelet = cluster.kubelet.clone();
     let attached = tokio::spawn(async move { kubelet.attach(&reference, Attach { tty: false }, streams).await });
     typing.write_all(b"you\n").await.expect("typed");
-    eventually("the attached input is received", || async { heard.text() == "heard you\n" }).await;
+    eventually("the attached input is received", || async { output.text() == "heard you\n" }).await;
     attached.abort();
 
     let target = ResourceRef::namespaced(&core("pods"), "default", "strict");

@@ -1,11 +1,11 @@
 //! A light Kubernetes cluster in one process: API server, workload controllers, pod placement and nodes.
 
 mod backends;
-mod disturbance;
+mod fault_injection;
 mod options;
 mod start;
 mod streams;
 
-pub use options::{Containers, Options, Runtime};
-pub use simulated_nodes::Settings as NodeSettings;
+pub use options::{Containers, MemberOptions, Runtime};
+pub use simulated_nodes::SimulatedNodeSettings;
 pub use start::Member;

@@ -10,7 +10,7 @@ use apiserver::documents::Version;
 #[expect(clippy::large_enum_variant, reason = "created once and consumed at once")]
 pub enum Runtime {
     /// Nodes that only simulate pods.
-    Simulated(simulated_nodes::Settings),
+    Simulated(simulated_nodes::SimulatedNodeSettings),
     /// One node with real containers, in a containerd of its own.
     Containerd(Containers),
 }
@@ -24,19 +24,22 @@ pub struct Containers {
 }
 
 #[derive(Clone)]
-pub struct Options {
+pub struct MemberOptions {
     pub host: api_host::Options,
     pub runtime: Runtime,
-    pub services: cluster_services::Settings,
+    pub services: cluster_services::ClusterServiceSettings,
 }
 
-impl Options {
+impl MemberOptions {
     pub fn new(cluster_name: &str, data_dir: impl Into<PathBuf>, bind: SocketAddr) -> Self {
         let mut host = api_host::Options::new(cluster_name, data_dir, bind);
         host.kubeconfig_file = "member.config".to_owned();
-        let services =
-            cluster_services::Settings { host_path_root: host.data_dir.join("volumes"), ..Default::default() };
-        let simulated = simulated_nodes::Settings { cluster_name: cluster_name.to_owned(), ..Default::default() };
+        let services = cluster_services::ClusterServiceSettings {
+            host_path_root: host.data_dir.join("volumes"),
+            ..Default::default()
+        };
+        let simulated =
+            simulated_nodes::SimulatedNodeSettings { cluster_name: cluster_name.to_owned(), ..Default::default() };
         Self { host, runtime: Runtime::Simulated(simulated), services }
     }
 
@@ -66,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_version_is_three_numbers() {
-        let mut options = Options::new("m", "/nowhere", ([127, 0, 0, 1], 0).into());
+        let mut options = MemberOptions::new("m", "/nowhere", ([127, 0, 0, 1], 0).into());
         for good in ["1.33.2", "v1.33.2", "1.33.2+k3s1"] {
             options.report_version(good).expect(good);
             assert_eq!(options.host.version.minor, "33");

@@ -22,9 +22,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::backends::{Backends, Runner};
-use crate::disturbance::Disturbing;
-use crate::options::{Containers, Options, Runtime};
-use crate::streams::{PodStreams, Usage};
+use crate::fault_injection::FaultInjection;
+use crate::options::{Containers, MemberOptions, Runtime};
+use crate::streams::{MemberUsage, PodStreams};
 
 /// Grace period for work in progress when the member stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -37,14 +37,14 @@ pub struct Member {
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     host: ApiHost,
-    rooms: JoinSet<()>,
+    components: JoinSet<()>,
     containers: Option<(Kubelet, Containerd)>,
     stop: CancellationToken,
 }
 
 impl Member {
     /// Returns when the API is ready; nodes and their pods follow shortly after.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
+    pub async fn start(options: MemberOptions) -> anyhow::Result<Self> {
         // Requirements of this machine are checked before anything is created.
         if let (Runtime::Containerd(_), Some(unmet)) = (&options.runtime, kubelet::containerd::unmet()) {
             return Err(anyhow::Error::new(unmet).context("--runtime containerd is not supported on this machine"));
@@ -53,31 +53,37 @@ impl Member {
         let host = ApiHost::open(&options.host, additions()).await?.serve(handlers(&backends))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let stop = CancellationToken::new();
-        let mut rooms = JoinSet::new();
+        let mut components = JoinSet::new();
         let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-        rooms.spawn(core_controllers::run(clients, parameters, stop.clone()));
+        components.spawn(core_controllers::run(clients, parameters, stop.clone()));
         let client = host.client(UserInfo::new(CLUSTER.0, CLUSTER.1))?;
-        let parts = workloads::Parts { client: client.clone(), clock: Arc::clone(&clock) };
-        rooms.spawn(workloads::run(parts, stop.clone()));
-        let services = cluster_services::Settings { api_address: Some(host.address), ..options.services.clone() };
-        let parts = cluster_services::Parts { client: client.clone(), clock: Arc::clone(&clock), settings: services };
-        rooms.spawn(cluster_services::run(parts, stop.clone()));
+        let parts = workloads::WorkloadDeps { client: client.clone(), clock: Arc::clone(&clock) };
+        components.spawn(workloads::run(parts, stop.clone()));
+        let services =
+            cluster_services::ClusterServiceSettings { api_address: Some(host.address), ..options.services.clone() };
+        let parts = cluster_services::ClusterServiceDeps {
+            client: client.clone(),
+            clock: Arc::clone(&clock),
+            settings: services,
+        };
+        components.spawn(cluster_services::run(parts, stop.clone()));
         let containers = match &options.runtime {
             Runtime::Simulated(settings) => {
-                let parts = simulated_nodes::Parts { client, clock, settings: settings.clone() };
+                let parts = simulated_nodes::SimulationDeps { client, clock, settings: settings.clone() };
                 let simulation = Simulation::start(parts, &stop);
                 backends.run_by(Runner::Simulated(simulation.clone()));
-                rooms.spawn(simulated_nodes::run(simulation, stop.clone()));
+                components.spawn(simulated_nodes::run(simulation, stop.clone()));
                 None
             }
             Runtime::Containerd(containers) => {
                 let (kubelet, containerd) =
-                    start_containers(&options, containers, (client, clock, host.address), &mut rooms, &stop).await?;
+                    start_containers(&options, containers, (client, clock, host.address), &mut components, &stop)
+                        .await?;
                 backends.run_by(Runner::Containers(kubelet.clone()));
                 Some((kubelet, containerd))
             }
         };
-        Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, rooms, containers, stop })
+        Ok(Self { address: host.address, kubeconfig: host.kubeconfig.clone(), host, components, containers, stop })
     }
 
     /// Returns the reason why the member must be restarted; pending until then.
@@ -89,7 +95,7 @@ impl Member {
     pub async fn stop(mut self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(END_WAIT_MAX, async {
-            while let Some(ended) = self.rooms.join_next().await {
+            while let Some(ended) = self.components.join_next().await {
                 if let Err(error) = ended {
                     tracing::error!(%error, "member component exited with an error");
                 }
@@ -107,10 +113,10 @@ impl Member {
 }
 
 async fn start_containers(
-    options: &Options,
+    options: &MemberOptions,
     containers: &Containers,
     (client, clock, api): (ClusterClient, Arc<dyn Clock>, SocketAddr),
-    rooms: &mut JoinSet<()>,
+    components: &mut JoinSet<()>,
     stop: &CancellationToken,
 ) -> anyhow::Result<(Kubelet, Containerd)> {
     let settings = ContainerdSettings {
@@ -119,7 +125,7 @@ async fn start_containers(
         registries: containers.registries.clone(),
     };
     let containerd = Containerd::start(&settings).await.context("failed to start the container runtime")?;
-    let mut settings = kubelet::Settings::new(
+    let mut settings = kubelet::KubeletSettings::new(
         containerd.socket().to_owned(),
         options.host.data_dir.join("kubelet"),
         &containers.node_name,
@@ -128,8 +134,8 @@ async fn start_containers(
     );
     settings.cgroup = containerd.cgroup().to_owned();
     settings.api_endpoint = Some(api);
-    let (kubelet, running) = kubelet::start(kubelet::Parts { client, clock, settings }, stop.clone())?;
-    rooms.spawn(running);
+    let (kubelet, running) = kubelet::start(kubelet::KubeletDeps { client, clock, settings }, stop.clone())?;
+    components.spawn(running);
     Ok((kubelet, containerd))
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::backends::{Backends, Runner};
 
-pub use usage::Usage;
+pub use usage::MemberUsage;
 
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 

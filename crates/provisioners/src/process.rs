@@ -1,8 +1,8 @@
 //! Machines as processes of this host: a directory, a supervised program, and forwarded ports.
 
 mod child;
+pub mod forward;
 mod log;
-pub mod wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::process::child::{Keeper, Place};
-use crate::process::wire::{Address, Lead, Wire};
+use crate::process::child::{ChildFiles, Keeper};
+use crate::process::forward::{Address, ForwardedPort, NetworkFault};
 use crate::{Condition, Error, Forward, Machine, Output, Provisioner};
 
 /// Time to wait for a port that is still in use.
@@ -29,7 +29,7 @@ pub use child::{TETHER, memory_bytes};
 /// The process of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ProcessReport {
     pub name: String,
     pub condition: Condition,
     pub pid: Option<u32>,
@@ -46,7 +46,7 @@ pub struct Report {
 pub struct ForwardReport {
     #[serde(flatten)]
     pub forward: Forward,
-    pub wire: Wire,
+    pub wire: NetworkFault,
 }
 
 /// All machines of one testbed. They run as long as this value lives.
@@ -54,15 +54,15 @@ pub struct Processes {
     /// Contains one directory per machine.
     directory: PathBuf,
     logs: PathBuf,
-    entries: Mutex<BTreeMap<String, Entry>>,
+    entries: Mutex<BTreeMap<String, ProcessMachine>>,
 }
 
-struct Entry {
+struct ProcessMachine {
     machine: Machine,
     keeper: Option<Keeper>,
     /// Open while the machine is started.
-    leads: BTreeMap<String, Lead>,
-    wires: BTreeMap<String, Wire>,
+    ports: BTreeMap<String, ForwardedPort>,
+    wires: BTreeMap<String, NetworkFault>,
 }
 
 impl Processes {
@@ -70,9 +70,9 @@ impl Processes {
         Self { directory: directory.into(), logs: logs.into(), entries: Mutex::default() }
     }
 
-    pub async fn reports(&self) -> Vec<Report> {
+    pub async fn reports(&self) -> Vec<ProcessReport> {
         let entries = self.entries.lock().await;
-        entries.values().map(Entry::report).collect()
+        entries.values().map(ProcessMachine::report).collect()
     }
 
     /// Kills a machine's program as in a crash, and leaves it stopped until it is started. Its ports stay open.
@@ -85,14 +85,14 @@ impl Processes {
     }
 
     /// Sets the network fault of a forwarded port; it survives restarts of the machine.
-    pub async fn set_wire(&self, machine: &str, forward: &str, wire: Wire) -> Result<(), Error> {
+    pub async fn set_wire(&self, machine: &str, forward: &str, wire: NetworkFault) -> Result<(), Error> {
         let mut entries = self.entries.lock().await;
         let entry = self.entry(&mut entries, machine)?;
         if !entry.machine.forwards.iter().any(|known| known.name == forward) {
             return Err(failed("set a network fault", format!("{machine} has no forward {forward}")));
         }
-        if let Some(lead) = entry.leads.get(forward) {
-            lead.set_wire(wire);
+        if let Some(port) = entry.ports.get(forward) {
+            port.set_wire(wire);
         }
         entry.wires.insert(forward.to_owned(), wire);
         Ok(())
@@ -118,18 +118,22 @@ impl Processes {
     pub async fn stop_all(&self) {
         let mut stopping = JoinSet::new();
         for entry in self.entries.lock().await.values_mut() {
-            let (keeper, leads) = (entry.keeper.take(), std::mem::take(&mut entry.leads));
-            stopping.spawn(end(keeper, leads));
+            let (keeper, ports) = (entry.keeper.take(), std::mem::take(&mut entry.ports));
+            stopping.spawn(end(keeper, ports));
         }
         stopping.join_all().await;
     }
 
-    fn entry<'a>(&self, entries: &'a mut BTreeMap<String, Entry>, machine: &str) -> Result<&'a mut Entry, Error> {
+    fn entry<'a>(
+        &self,
+        entries: &'a mut BTreeMap<String, ProcessMachine>,
+        machine: &str,
+    ) -> Result<&'a mut ProcessMachine, Error> {
         entries.get_mut(machine).ok_or_else(|| Error::NoMachine(machine.to_owned()))
     }
 
-    fn place(&self, machine: &str) -> Place {
-        Place {
+    fn place(&self, machine: &str) -> ChildFiles {
+        ChildFiles {
             directory: self.directory.join(machine),
             log: self.logs.join(format!("{machine}.log")),
             pid_file: self.directory.join(format!("{machine}.pid")),
@@ -147,8 +151,8 @@ impl Processes {
     }
 }
 
-impl Entry {
-    fn report(&self) -> Report {
+impl ProcessMachine {
+    fn report(&self) -> ProcessReport {
         let state = self.keeper.as_ref().map(Keeper::state).unwrap_or_default();
         let condition = match &self.keeper {
             None => Condition::Stopped,
@@ -157,7 +161,7 @@ impl Entry {
         };
         let wire = |forward: &Forward| self.wires.get(&forward.name).copied().unwrap_or_default();
         let forwards = self.machine.forwards.iter();
-        Report {
+        ProcessReport {
             name: self.machine.name.clone(),
             condition,
             memory_bytes: state.pid.and_then(memory_bytes),
@@ -170,29 +174,29 @@ impl Entry {
     }
 
     async fn open(&mut self, forward: &Forward) -> Result<(), Error> {
-        if let Some(old) = self.leads.remove(&forward.name) {
+        if let Some(old) = self.ports.remove(&forward.name) {
             old.close().await;
         }
-        let opened = open_lead(forward).await;
-        let lead = opened.map_err(|error| match error.kind() {
+        let opened = open_port(forward).await;
+        let port = opened.map_err(|error| match error.kind() {
             std::io::ErrorKind::AddrInUse => Error::Host {
                 problem: format!("another program is listening on {}", forward.listen),
                 remedy: format!("find it with `ss -tlpn | grep :{}`, or choose another port", forward.listen.port()),
             },
             _ => failed(format!("listen on {}", forward.listen), error),
         })?;
-        lead.set_wire(self.wires.get(&forward.name).copied().unwrap_or_default());
-        self.leads.insert(forward.name.clone(), lead);
+        port.set_wire(self.wires.get(&forward.name).copied().unwrap_or_default());
+        self.ports.insert(forward.name.clone(), port);
         Ok(())
     }
 }
 
 /// Opens the port, and retries for a moment while it is in use: a process started at the same time may hold a copy of the
 /// closed listener until it has replaced its program.
-async fn open_lead(forward: &Forward) -> std::io::Result<Lead> {
+async fn open_port(forward: &Forward) -> std::io::Result<ForwardedPort> {
     let deadline = tokio::time::Instant::now() + REOPEN_TIMEOUT;
     loop {
-        match Lead::open(forward.listen, Arc::new(Address(forward.target.clone()))).await {
+        match ForwardedPort::open(forward.listen, Arc::new(Address(forward.target.clone()))).await {
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(REOPEN_POLL).await;
             }
@@ -201,12 +205,12 @@ async fn open_lead(forward: &Forward) -> std::io::Result<Lead> {
     }
 }
 
-async fn end(keeper: Option<Keeper>, leads: BTreeMap<String, Lead>) {
+async fn end(keeper: Option<Keeper>, ports: BTreeMap<String, ForwardedPort>) {
     if let Some(keeper) = keeper {
         keeper.stop().await;
     }
-    for lead in leads.into_values() {
-        lead.close().await;
+    for port in ports.into_values() {
+        port.close().await;
     }
 }
 
@@ -236,10 +240,10 @@ impl Provisioner for Processes {
             match entries.get_mut(&machine.name) {
                 None => {
                     child::end_leftover(machine, &place.pid_file).await;
-                    let machine_entry = Entry {
+                    let machine_entry = ProcessMachine {
                         machine: machine.clone(),
                         keeper: None,
-                        leads: BTreeMap::new(),
+                        ports: BTreeMap::new(),
                         wires: BTreeMap::new(),
                     };
                     entries.insert(machine.name.clone(), machine_entry);
@@ -248,12 +252,12 @@ impl Provisioner for Processes {
                 Some(entry) if entry.machine == *machine => None,
                 Some(entry) => {
                     entry.machine = machine.clone();
-                    Some((entry.keeper.take(), std::mem::take(&mut entry.leads)))
+                    Some((entry.keeper.take(), std::mem::take(&mut entry.ports)))
                 }
             }
         };
-        if let Some((keeper, leads)) = changed {
-            end(keeper, leads).await;
+        if let Some((keeper, ports)) = changed {
+            end(keeper, ports).await;
         }
         Ok(())
     }
@@ -262,7 +266,7 @@ impl Provisioner for Processes {
         let mut entries = self.entries.lock().await;
         let entry = self.entry(&mut entries, machine)?;
         for forward in entry.machine.forwards.clone() {
-            if !entry.leads.contains_key(&forward.name) {
+            if !entry.ports.contains_key(&forward.name) {
                 entry.open(&forward).await?;
             }
         }
@@ -273,19 +277,19 @@ impl Provisioner for Processes {
     }
 
     async fn stop(&self, machine: &str) -> Result<(), Error> {
-        let (keeper, leads) = {
+        let (keeper, ports) = {
             let mut entries = self.entries.lock().await;
             let entry = self.entry(&mut entries, machine)?;
-            (entry.keeper.take(), std::mem::take(&mut entry.leads))
+            (entry.keeper.take(), std::mem::take(&mut entry.ports))
         };
-        end(keeper, leads).await;
+        end(keeper, ports).await;
         Ok(())
     }
 
     async fn delete(&self, machine: &str) -> Result<(), Error> {
         let entry = self.entries.lock().await.remove(machine);
         if let Some(entry) = entry {
-            end(entry.keeper, entry.leads).await;
+            end(entry.keeper, entry.ports).await;
         }
         let place = self.place(machine);
         let _ = std::fs::remove_file(log::rotated(&place.log));
@@ -349,21 +353,21 @@ impl Provisioner for Processes {
             entry.machine.forwards.push(forward.clone());
         }
         let is_started = entry.keeper.is_some();
-        if is_started && !(known && entry.leads.contains_key(&forward.name)) {
+        if is_started && !(known && entry.ports.contains_key(&forward.name)) {
             entry.open(forward).await?;
         }
         Ok(())
     }
 
     async fn unforward(&self, machine: &str, forward: &str) -> Result<(), Error> {
-        let lead = {
+        let port = {
             let mut entries = self.entries.lock().await;
             let entry = self.entry(&mut entries, machine)?;
             entry.machine.forwards.retain(|known| known.name != forward);
-            entry.leads.remove(forward)
+            entry.ports.remove(forward)
         };
-        if let Some(lead) = lead {
-            lead.close().await;
+        if let Some(port) = port {
+            port.close().await;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use provisioners::host::{Standing, Wanted, apply, gather, judge};
+use provisioners::host::{CheckStatus, HostUse, apply, gather, judge};
 
 const INSIDE: &str = "FLOTILLA_TEST_INSIDE";
 
@@ -23,7 +23,7 @@ fn in_a_network_of_its_own(test: &str) -> bool {
     let able =
         Command::new("unshare").args(["-n", "iptables", "-S"]).output().is_ok_and(|output| output.status.success());
     if !able {
-        eprintln!("SKIPPED: creating a network namespace with iptables requires root");
+        test_skip::skip("creating a network namespace with iptables requires root");
         return false;
     }
     let this_test = std::env::current_exe().expect("this test has a path");
@@ -44,14 +44,14 @@ fn missing_rules_are_inserted_once_and_others_are_kept() {
     iptables("-A INPUT -p tcp --dport 22 -j ACCEPT").unwrap();
     iptables("-A INPUT -j DROP").unwrap();
     let bridge = Some("lxdbr0".to_owned());
-    let wanted = Wanted { lxd: true, containerd: false, bridge, ports: vec![], home: "/".into() };
+    let wanted = HostUse { lxd: true, containerd: false, bridge, ports: vec![], home: "/".into() };
     for expected in [3, 0] {
         let missing: Vec<_> = judge(&gather(&wanted), &wanted)
             .into_iter()
             .filter(|check| check.area == "firewall" && check.repair.is_some())
             .collect();
         assert_eq!(missing.len(), expected, "{missing:?}");
-        assert!(missing.iter().all(|check| check.standing == Standing::Broken));
+        assert!(missing.iter().all(|check| check.standing == CheckStatus::Broken));
         for check in missing {
             apply(&check.repair.expect("there is one")).unwrap();
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provisioners::lxd::{ImageSource, Limits, Lxd, Settings};
+use provisioners::lxd::{ImageSource, Limits, Lxd, LxdSettings};
 use provisioners::{Condition, Error, Forward, Machine, Provisioner};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// `None` and a line on stderr if there is no daemon.
 async fn lxd(testbed: &str) -> Option<Lxd> {
     let binary = std::env::current_exe().expect("this test has a path");
-    let mut settings = Settings::new(testbed, binary);
+    let mut settings = LxdSettings::new(testbed, binary);
     settings.limits = Limits { cpu: None, memory: Some("256MiB".into()), processes: Some(200) };
     assert_eq!(settings.image, ImageSource::Own);
     match Lxd::connect(settings).await {
         Ok(lxd) => Some(lxd),
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            test_skip::skip(error);
             None
         }
     }
@@ -90,12 +90,12 @@ async fn eventually(lxd: &Lxd, machine: &str, wanted: Condition) {
 async fn machines_are_created_reached_isolated_and_removed() {
     let testbed = format!("t{}", std::process::id());
     let Some(lxd) = lxd(&testbed).await.map(Arc::new) else { return };
-    let told = tokio::spawn(a_life(Arc::clone(&lxd))).await;
+    let result = tokio::spawn(a_life(Arc::clone(&lxd))).await;
     for machine in ["one", "two"] {
         lxd.delete(machine).await.unwrap();
     }
     // Failures are reported after the machines are deleted.
-    told.unwrap();
+    result.unwrap();
     nothing_is_left(&testbed);
 }
 

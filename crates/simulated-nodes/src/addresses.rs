@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::settings::Settings;
+use crate::settings::SimulatedNodeSettings;
 
 /// Reserved addresses of a range: the network itself and the node's own end.
 const RESERVED: u32 = 2;
@@ -16,7 +16,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &SimulatedNodeSettings) -> Self {
         // Terminating pods still hold their address, so a range is twice as large as the pod capacity.
         let wanted = (settings.capacity.pods.max(1) * 2 + RESERVED).next_power_of_two().max(256);
         Self {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn addresses_are_unique_and_in_the_range_of_their_node() {
-        let settings = Settings { nodes: 1000, ..Settings::default() };
+        let settings = SimulatedNodeSettings { nodes: 1000, ..SimulatedNodeSettings::default() };
         let mut addresses = Addresses::new(&settings);
         assert_eq!(addresses.range(0), "10.64.0.0/24");
         assert_eq!(addresses.range(999), "10.67.231.0/24");
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn an_address_is_claimed_once_and_within_its_range() {
-        let mut addresses = Addresses::new(&Settings { nodes: 2, ..Settings::default() });
+        let mut addresses = Addresses::new(&SimulatedNodeSettings { nodes: 2, ..SimulatedNodeSettings::default() });
         let address = Ipv4Addr::new(10, 64, 1, 5);
         assert!(addresses.claim(1, address));
         assert!(!addresses.claim(1, address));

@@ -6,7 +6,7 @@ use object::Object;
 use serde_json::Value;
 
 use crate::duration;
-use crate::settings::{Settings, matches};
+use crate::settings::{SimulatedNodeSettings, matches};
 
 /// `crash`, or for one container of several `web=crash,proxy=not-ready`.
 pub const SIMULATE: &str = "flotilla.dev/simulate";
@@ -61,7 +61,7 @@ pub struct Behaviour {
 }
 
 /// Annotations take precedence, each on its own; then the first matching image rule applies.
-pub fn behaviour(settings: &Settings, pod: &Object, container: &Value) -> Behaviour {
+pub fn behaviour(settings: &SimulatedNodeSettings, pod: &Object, container: &Value) -> Behaviour {
     let image = container["image"].as_str().unwrap_or_default();
     let name = container["name"].as_str().unwrap_or_default();
     let rule = settings.rules.iter().find(|rule| matches(&rule.image, image));
@@ -92,19 +92,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::settings::Rule;
+    use crate::settings::ImageRule;
 
     #[track_caller]
     fn check(annotations: Value, container: &str, expected: Behaviour) {
         let pod = Object::from_value(json!({"metadata": {"annotations": annotations}})).expect("a map");
-        let rule = Rule {
+        let rule = ImageRule {
             image: "busybox:*".into(),
             fault: Some(Fault::Oom),
             start_delay: None,
             run_for: Some(Duration::from_secs(7)),
             exit_code: None,
         };
-        let settings = Settings { rules: vec![rule], ..Settings::default() };
+        let settings = SimulatedNodeSettings { rules: vec![rule], ..SimulatedNodeSettings::default() };
         let image = if container == "main" { "busybox:1" } else { "nginx" };
         let container = json!({"name": container, "image": image});
         assert_eq!(behaviour(&settings, &pod, &container), expected, "{annotations}");

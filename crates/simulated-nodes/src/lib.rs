@@ -17,5 +17,5 @@ mod shell;
 mod simulation;
 mod usage;
 
-pub use settings::Settings;
-pub use simulation::{Parts, Simulation, run};
+pub use settings::SimulatedNodeSettings;
+pub use simulation::{Simulation, SimulationDeps, run};

@@ -165,7 +165,7 @@ fn lines(simulation: &Simulation, pod: &Arc<Object>, container: &str, run: &Run)
     let elapsed = until(run.started, end);
     let mut lines = match shell::output(pod, spec, run.started, elapsed) {
         Some(output) => split(run.started, output),
-        None => told(simulation, pod, spec, run, elapsed),
+        None => started_at(simulation, pod, spec, run, elapsed),
     };
     if let Some(sandbox) = simulation.known_sandbox(pod, container) {
         let noted = sandbox.lines.lock();
@@ -198,7 +198,7 @@ fn split(started: Timestamp, output: Vec<shell::TimedOutput>) -> Vec<Line> {
 }
 
 /// Returns the generated lines of a container whose program is not simulated.
-fn told(simulation: &Simulation, pod: &Object, spec: &Value, run: &Run, elapsed: Duration) -> Vec<Line> {
+fn started_at(simulation: &Simulation, pod: &Object, spec: &Value, run: &Run, elapsed: Duration) -> Vec<Line> {
     let (name, image) = (spec["name"].as_str().unwrap_or_default(), spec["image"].as_str().unwrap_or_default());
     let node = pod.str_at(&["spec", "nodeName"]);
     let title = format!("{}/{}", pod.namespace(), pod.name());

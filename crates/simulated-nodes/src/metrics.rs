@@ -27,7 +27,7 @@ const NODE_MEMORY: i64 = 512 * 1024 * 1024;
 
 /// Selects the requested objects.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct MetricsQuery<'a> {
     pub namespace: Option<&'a str>,
     pub name: Option<&'a str>,
     pub labels: Option<&'a LabelSelector>,
@@ -35,7 +35,7 @@ pub struct Wanted<'a> {
 
 /// CPU in thousandths of a core, memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
+struct SimulatedUsage {
     cpu: i64,
     memory: i64,
 }
@@ -53,7 +53,7 @@ pub(crate) fn load_of(pod: &Object) -> Vec<String> {
 
 impl Simulation {
     /// Returns metrics of pods running on these nodes, by namespace and name.
-    pub fn pod_metrics(&self, wanted: &Wanted<'_>) -> Vec<Object> {
+    pub fn pod_metrics(&self, wanted: &MetricsQuery<'_>) -> Vec<Object> {
         let inner = &self.inner;
         let pods = match (wanted.namespace, wanted.name) {
             (Some(namespace), Some(name)) => self.pod(namespace, name, "").into_iter().collect(),
@@ -76,14 +76,14 @@ impl Simulation {
         .collect()
     }
 
-    pub fn node_metrics(&self, wanted: &Wanted<'_>) -> Vec<Object> {
+    pub fn node_metrics(&self, wanted: &MetricsQuery<'_>) -> Vec<Object> {
         let nodes = self.inner.nodes.list();
         let mine = nodes.iter().filter(|node| self.runs(node.name()) && !self.is_silent(node.name()));
         let mine = mine.filter(|node| wanted.name.is_none_or(|name| node.name() == name));
         let mine = mine.filter(|node| wanted.labels.is_none_or(|labels| labels.matches(node)));
         let now = self.now();
         mine.map(|node| {
-            let mut total = Usage { cpu: NODE_CPU_MILLI, memory: NODE_MEMORY };
+            let mut total = SimulatedUsage { cpu: NODE_CPU_MILLI, memory: NODE_MEMORY };
             for pod in self.inner.pods.list_by(BY_NODE, node.name()) {
                 for (_, usage) in self.container_usages(&pod, now).unwrap_or_default() {
                     total.cpu += usage.cpu;
@@ -98,7 +98,7 @@ impl Simulation {
     }
 
     /// Returns the usage of each running container; `None` if none runs.
-    fn container_usages(&self, pod: &Object, now: Timestamp) -> Option<Vec<(String, Usage)>> {
+    fn container_usages(&self, pod: &Object, now: Timestamp) -> Option<Vec<(String, SimulatedUsage)>> {
         let started = time::parse(pod.str_at(&["status", "startTime"]))?;
         let lists = ["initContainerStatuses", "containerStatuses"];
         let statuses = lists.iter().flat_map(|list| pod.items(&["status", list]));
@@ -117,7 +117,7 @@ impl Simulation {
         let usage = |name: &str| {
             let asked = requests.get(name).copied().unwrap_or_default();
             let part = |amount: i64, part: i64, least: i64| (amount.saturating_mul(part) / 1000).max(least);
-            Usage {
+            SimulatedUsage {
                 cpu: cpu.unwrap_or_else(|| part(asked.cpu, CPU_PART_OF_REQUEST, CPU_IDLE_MILLI)),
                 memory: memory.unwrap_or_else(|| part(asked.memory, MEMORY_PART_OF_REQUEST, MEMORY_IDLE)),
             }
@@ -126,7 +126,7 @@ impl Simulation {
     }
 }
 
-fn requests(pod: &Object) -> HashMap<&str, Usage> {
+fn requests(pod: &Object) -> HashMap<&str, SimulatedUsage> {
     let specs = ["initContainers", "containers"].iter().flat_map(|list| pod.items(&["spec", list]));
     let read = |spec: &Value, name: &str| {
         let text = spec["resources"]["requests"][name].as_str()?;
@@ -136,12 +136,12 @@ fn requests(pod: &Object) -> HashMap<&str, Usage> {
         .filter_map(|spec| {
             let cpu = read(spec, "cpu").map_or(0, |amount| amount.milli_value());
             let memory = read(spec, "memory").map_or(0, |amount| amount.value());
-            Some((spec["name"].as_str()?, Usage { cpu, memory }))
+            Some((spec["name"].as_str()?, SimulatedUsage { cpu, memory }))
         })
         .collect()
 }
 
-impl Usage {
+impl SimulatedUsage {
     fn to_value(self) -> Value {
         json!({"cpu": format!("{}m", self.cpu), "memory": format!("{}Ki", self.memory / 1024)})
     }

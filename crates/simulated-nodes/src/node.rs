@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::addresses::Addresses;
 use crate::behaviour::SIMULATE;
-use crate::settings::Settings;
+use crate::settings::SimulatedNodeSettings;
 
 /// On every simulated node.
 pub const SIMULATED: &str = "flotilla.dev/simulated";
@@ -33,7 +33,7 @@ pub fn fault_of(node: &Object) -> Option<NodeFault> {
 }
 
 /// Returns the node as it registers itself.
-pub fn build(settings: &Settings, addresses: &Addresses, index: u32, now: Timestamp) -> Object {
+pub fn build(settings: &SimulatedNodeSettings, addresses: &Addresses, index: u32, now: Timestamp) -> Object {
     let name = settings.node_name(index);
     let mut node = Object::new(&GroupVersionKind::new("", "v1", "Node"), None, &name);
     let mut labels = Map::new();
@@ -69,7 +69,13 @@ pub fn build(settings: &Settings, addresses: &Addresses, index: u32, now: Timest
 }
 
 /// Returns the desired status. Condition times are kept while the conditions are unchanged.
-pub fn status(settings: &Settings, addresses: &Addresses, index: u32, node: &Object, now: Timestamp) -> Value {
+pub fn status(
+    settings: &SimulatedNodeSettings,
+    addresses: &Addresses,
+    index: u32,
+    node: &Object,
+    now: Timestamp,
+) -> Value {
     let mut status = node.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let amounts = amounts(settings);
     status.insert("capacity".into(), amounts.clone());
@@ -85,7 +91,7 @@ pub fn status(settings: &Settings, addresses: &Addresses, index: u32, node: &Obj
     Value::Object(status)
 }
 
-fn amounts(settings: &Settings) -> Value {
+fn amounts(settings: &SimulatedNodeSettings) -> Value {
     let capacity = &settings.capacity;
     let mut amounts = json!({"cpu": capacity.cpu, "memory": capacity.memory, "pods": capacity.pods.to_string(),
         "ephemeral-storage": capacity.ephemeral_storage, "hugepages-1Gi": "0", "hugepages-2Mi": "0"});
@@ -96,7 +102,7 @@ fn amounts(settings: &Settings) -> Value {
 }
 
 /// Identifiers are stable across restarts.
-fn node_info(settings: &Settings, index: u32) -> Value {
+fn node_info(settings: &SimulatedNodeSettings, index: u32) -> Value {
     let id = format!("{:08x}-0000-4000-8000-{:012x}", hash(&settings.cluster_name), index + 1);
     json!({"architecture": "amd64", "operatingSystem": "linux", "osImage": "Flotilla simulated node",
         "kernelVersion": "simulated", "containerRuntimeVersion": format!("simulated://{}", env!("CARGO_PKG_VERSION")),
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn nodes_are_spread_over_zones_and_keep_their_conditions() {
         let zones = vec!["a".to_owned(), "b".to_owned()];
-        let settings = Settings { nodes: 4, zones, ..Settings::default() };
+        let settings = SimulatedNodeSettings { nodes: 4, zones, ..SimulatedNodeSettings::default() };
         let addresses = Addresses::new(&settings);
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let later: Timestamp = "2026-01-01T01:00:00Z".parse().expect("a time");

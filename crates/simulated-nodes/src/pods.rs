@@ -11,10 +11,10 @@ use reconcile::{ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source}
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::lifecycle::{Decision, Event, Known, decide};
+use crate::lifecycle::{DecisionInputs, LifecycleDecision, PodEvent, decide};
 use crate::node::fault_of;
 use crate::registration::{FIELD_MANAGER, commit_status};
-use crate::simulation::{BY_NODE, Memory, Simulation, resource, until};
+use crate::simulation::{BY_NODE, PodMemory, Simulation, resource, until};
 
 /// Concurrent reconciles; their writes share commits.
 const WORKERS: usize = 32;
@@ -25,7 +25,7 @@ const EVENTS_AT_ONCE: f64 = 500.0;
 pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     let inner = &simulation.inner;
     let recorder = Recorder::start(inner.client.clone(), FIELD_MANAGER, Arc::clone(&inner.clock), cancel.clone());
-    let teller = Arc::new(Teller { recorder, left: Mutex::new((EVENTS_AT_ONCE, Instant::now())) });
+    let limiter = Arc::new(EventLimiter { recorder, left: Mutex::new((EVENTS_AT_ONCE, Instant::now())) });
     let pods = inner.pods.clone();
     // A change of a node's silence affects all its pods.
     let of_node = Source::new(&inner.nodes, move |change| {
@@ -38,13 +38,17 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     let sources = vec![Source::each(&inner.pods), of_node];
     let controller = inner.controller.clone();
     let reconcile = move |key: ObjectKey| {
-        let (simulation, teller) = (simulation.clone(), Arc::clone(&teller));
-        async move { reconcile(&simulation, &teller, &key).await }
+        let (simulation, limiter) = (simulation.clone(), Arc::clone(&limiter));
+        async move { reconcile(&simulation, &limiter, &key).await }
     };
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
-async fn reconcile(simulation: &Simulation, teller: &Teller, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+async fn reconcile(
+    simulation: &Simulation,
+    limiter: &EventLimiter,
+    key: &ObjectKey,
+) -> Result<Outcome, ReconcileError> {
     let inner = &simulation.inner;
     let Some(pod) = inner.pods.get(key) else {
         simulation.forget(key);
@@ -60,7 +64,7 @@ async fn reconcile(simulation: &Simulation, teller: &Teller, key: &ObjectKey) ->
         return Ok(Outcome::Done);
     }
     let decision = simulation.decide(key, &pod, index);
-    let Decision { status, is_gone, wake, events, marks } = decision;
+    let LifecycleDecision { status, is_gone, wake, events, marks } = decision;
     if let Some(status) = &status {
         match commit_status(simulation, "pods", &pod, status).await {
             Ok(()) => {}
@@ -75,7 +79,7 @@ async fn reconcile(simulation: &Simulation, teller: &Teller, key: &ObjectKey) ->
             memory.ended.clear();
         }
     }
-    teller.tell(&pod, events);
+    limiter.record_event(&pod, events);
     if is_gone {
         remove(simulation, key, &pod).await?;
         return Ok(Outcome::Done);
@@ -116,7 +120,7 @@ impl Simulation {
         }
     }
 
-    fn decide(&self, key: &ObjectKey, pod: &Object, node: u32) -> Decision {
+    fn decide(&self, key: &ObjectKey, pod: &Object, node: u32) -> LifecycleDecision {
         let inner = &self.inner;
         let mut all = inner.memory.lock();
         let mut addresses = inner.addresses.lock();
@@ -125,13 +129,13 @@ impl Simulation {
             if let Some(address) = memory.address.take() {
                 addresses.release(memory.node, address);
             }
-            *memory = Memory { uid: pod.uid().into(), node, address: own_address(pod), ..Memory::default() };
+            *memory = PodMemory { uid: pod.uid().into(), node, address: own_address(pod), ..PodMemory::default() };
         }
         let needs_one = memory.address.is_none() && pod.bool_at(&["spec", "hostNetwork"]) != Some(true);
         if needs_one && !pod.is_deleting() {
             memory.address = addresses.take(node);
         }
-        let known = Known {
+        let known = DecisionInputs {
             settings: &inner.settings,
             now: inner.clock.now(),
             host_ip: addresses.of_node(node),
@@ -161,13 +165,13 @@ fn own_address(pod: &Object) -> Option<Ipv4Addr> {
 }
 
 /// Records events with a rate limit, so that they do not dominate the load.
-struct Teller {
+struct EventLimiter {
     recorder: Recorder,
     left: Mutex<(f64, Instant)>,
 }
 
-impl Teller {
-    fn tell(&self, pod: &Object, events: Vec<Event>) {
+impl EventLimiter {
+    fn record_event(&self, pod: &Object, events: Vec<PodEvent>) {
         for event in events {
             if !self.may_tell() {
                 return;

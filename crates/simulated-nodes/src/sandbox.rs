@@ -12,7 +12,7 @@ use object::Object;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::shell::{Files, Place, place_of};
+use crate::shell::{Files, ShellEnvironment, environment_of};
 use crate::simulation::{Simulation, resource};
 
 /// Maximum number of containers whose files are kept; the oldest are dropped.
@@ -21,7 +21,7 @@ const SANDBOXES_MAX: usize = 64;
 const LINES_MAX: usize = 1000;
 
 pub struct Sandbox {
-    pub place: Arc<Place>,
+    pub place: Arc<ShellEnvironment>,
     pub files: Arc<Mutex<Files>>,
     pub lines: Mutex<VecDeque<(Timestamp, String)>>,
 }
@@ -81,7 +81,7 @@ impl Simulation {
         if let Some(known) = self.inner.sandboxes.lock().get(&key) {
             return known;
         }
-        let mut place = place_of(pod, spec);
+        let mut place = environment_of(pod, spec);
         self.add_env(pod, spec, &mut place).await;
         place.env.entry("POD_IP".to_owned()).or_insert_with(|| pod.str_at(&["status", "podIP"]).to_owned());
         let place = Arc::new(place);
@@ -100,7 +100,7 @@ impl Simulation {
         made
     }
 
-    async fn add_env(&self, pod: &Object, spec: &Value, place: &mut Place) {
+    async fn add_env(&self, pod: &Object, spec: &Value, place: &mut ShellEnvironment) {
         let list = |name: &str| spec[name].as_array().map(Vec::as_slice).unwrap_or_default();
         for source in list("envFrom") {
             let prefix = source["prefix"].as_str().unwrap_or_default();

@@ -7,13 +7,13 @@ use crate::behaviour::Fault;
 
 /// A set of simulated nodes that differ only in name, addresses and zone.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SimulatedNodeSettings {
     /// Shown on the page served by pods.
     pub cluster_name: String,
     pub nodes: u32,
     /// Nodes are named `PREFIX-1`, `PREFIX-2` and so on.
     pub name_prefix: String,
-    pub capacity: Capacity,
+    pub capacity: NodeCapacity,
     /// For example `v1.36.4`, as shown by `kubectl get nodes`.
     pub kubernetes_version: String,
     /// Assigned round-robin; empty omits the label.
@@ -23,7 +23,7 @@ pub struct Settings {
     pub labels: Vec<(String, String)>,
     pub delays: Delays,
     /// The first rule that matches the image applies; pod annotations take precedence.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ImageRule>,
     /// First address of nodes.
     pub node_network: Ipv4Addr,
     /// Pod addresses: each node has its own range, starting here.
@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 #[derive(Clone, Debug)]
-pub struct Capacity {
+pub struct NodeCapacity {
     /// As quantities: `8`, `32Gi`.
     pub cpu: String,
     pub memory: String,
@@ -64,7 +64,7 @@ pub struct Delays {
 
 /// The behaviour of containers by image.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct ImageRule {
     /// `*` matches any text: `*/broken:*`.
     pub image: String,
     pub fault: Option<Fault>,
@@ -73,13 +73,13 @@ pub struct Rule {
     pub exit_code: Option<i32>,
 }
 
-impl Default for Settings {
+impl Default for SimulatedNodeSettings {
     fn default() -> Self {
         Self {
             cluster_name: "member".to_owned(),
             nodes: 1,
             name_prefix: "node".to_owned(),
-            capacity: Capacity::default(),
+            capacity: NodeCapacity::default(),
             kubernetes_version: "v1.36.4".to_owned(),
             zones: Vec::new(),
             regions: Vec::new(),
@@ -92,7 +92,7 @@ impl Default for Settings {
     }
 }
 
-impl Default for Capacity {
+impl Default for NodeCapacity {
     fn default() -> Self {
         Self {
             cpu: "8".to_owned(),
@@ -128,7 +128,7 @@ impl Delays {
     }
 }
 
-impl Settings {
+impl SimulatedNodeSettings {
     pub fn node_name(&self, index: u32) -> String {
         format!("{}-{}", self.name_prefix, index + 1)
     }
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn node_indexes_are_parsed_from_names() {
-        let settings = Settings { nodes: 3, name_prefix: "m1-node".into(), ..Settings::default() };
+        let settings =
+            SimulatedNodeSettings { nodes: 3, name_prefix: "m1-node".into(), ..SimulatedNodeSettings::default() };
         assert_eq!(settings.node_name(0), "m1-node-1");
         for index in 0..3 {
             assert_eq!(settings.node_index(&settings.node_name(index)), Some(index));

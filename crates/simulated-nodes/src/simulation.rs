@@ -13,17 +13,17 @@ use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Priority};
 use tokio_util::sync::CancellationToken;
 
 use crate::addresses::Addresses;
-use crate::lifecycle::Marks;
+use crate::lifecycle::PodTimestamps;
 use crate::node::{NodeFault, fault_of};
 use crate::sandbox::Sandboxes;
-use crate::settings::Settings;
+use crate::settings::SimulatedNodeSettings;
 use crate::{pods, registration};
 
 /// The dependencies of simulated nodes.
-pub struct Parts {
+pub struct SimulationDeps {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    pub settings: SimulatedNodeSettings,
 }
 
 /// A set of simulated nodes. Clones share it.
@@ -33,24 +33,24 @@ pub struct Simulation {
 }
 
 pub(crate) struct Inner {
-    pub settings: Settings,
+    pub settings: SimulatedNodeSettings,
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub pods: Mirror,
     pub nodes: Mirror,
     pub addresses: Mutex<Addresses>,
-    pub memory: Mutex<HashMap<ObjectKey, Memory>>,
+    pub memory: Mutex<HashMap<ObjectKey, PodMemory>>,
     pub sandboxes: Mutex<Sandboxes>,
     pub controller: Controller<ObjectKey>,
 }
 
 /// The state of a pod besides its object.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct PodMemory {
     pub uid: Box<str>,
     pub node: u32,
     pub address: Option<Ipv4Addr>,
-    pub marks: Marks,
+    pub marks: PodTimestamps,
     pub ended: HashMap<String, i32>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) const BY_LOAD: &str = "load";
 
 impl Simulation {
     /// Starts to mirror the cluster; `run` starts the nodes.
-    pub fn start(parts: Parts, cancel: &CancellationToken) -> Self {
+    pub fn start(parts: SimulationDeps, cancel: &CancellationToken) -> Self {
         let by_node = |pod: &Object| {
             let node = pod.str_at(&["spec", "nodeName"]);
             if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
@@ -74,7 +74,7 @@ impl Simulation {
         let pods =
             MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
         let nodes = MirrorSpec::new(&resource("", "nodes")).packed();
-        let Parts { client, clock, settings } = parts;
+        let SimulationDeps { client, clock, settings } = parts;
         let inner = Inner {
             pods: Mirror::start(client.clone(), pods.packed(), cancel.clone()),
             nodes: Mirror::start(client.clone(), nodes, cancel.clone()),
@@ -94,7 +94,7 @@ impl Simulation {
         self.inner.settings.node_index(node).is_some()
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &SimulatedNodeSettings {
         &self.inner.settings
     }
 

@@ -27,7 +27,7 @@ impl SmallDisk {
         match mounted {
             Ok(output) if output.status.success() => Some(SmallDisk { path, _parent: parent }),
             other => {
-                eprintln!("SKIPPED: a small tmpfs cannot be mounted here (needs root): {other:?}");
+                test_skip::skip(format_args!("cannot mount a tmpfs (requires root): {other:?}"));
                 None
             }
         }

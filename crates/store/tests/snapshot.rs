@@ -433,7 +433,7 @@ impl SmallDisk {
         match mount.args(["-t", "tmpfs", "-o", &options, "flotilla-test"]).arg(place.path()).output() {
             Ok(output) if output.status.success() => Some(SmallDisk(place)),
             other => {
-                eprintln!("SKIPPED: a small tmpfs cannot be mounted here (needs root): {other:?}");
+                test_skip::skip(format_args!("cannot mount a tmpfs (requires root): {other:?}"));
                 None
             }
         }

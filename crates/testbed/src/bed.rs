@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use provisioners::kubeconfig::{Clusters, Existing};
-use provisioners::lxd::{ImageSource, Limits, Lxd, MACHINE_LOG, Settings, microk8s};
+use provisioners::lxd::{ImageSource, Limits, Lxd, LxdSettings, MACHINE_LOG, microk8s};
 use provisioners::{Condition, Machine, Provisioner};
 use tokio::time::Instant;
 
@@ -198,13 +198,13 @@ impl Testbed {
 }
 
 /// Returns the settings of system containers; MicroK8s needs an image with snap.
-fn settings(place: &TestbedDir, machines: &MachineSpec, program: PathBuf) -> Settings {
+fn settings(place: &TestbedDir, machines: &MachineSpec, program: PathBuf) -> LxdSettings {
     let image = machines.image.as_deref().unwrap_or(if machines.microk8s { MICROK8S_IMAGE } else { "" });
-    Settings {
+    LxdSettings {
         image: ImageSource::parse(image),
         microk8s: machines.microk8s,
         limits: Limits { cpu: machines.cpu.clone(), memory: machines.memory.clone(), processes: None },
-        ..Settings::new(place.name(), program)
+        ..LxdSettings::new(place.name(), program)
     }
 }
 

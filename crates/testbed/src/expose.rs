@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use provisioners::process::wire::Lead;
+use provisioners::process::forward::ForwardedPort;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -67,7 +67,7 @@ struct Open {
     exposure: Exposure,
     following: Arc<Following>,
     /// `None` where the port could not be had, and why.
-    lead: Result<Lead, String>,
+    lead: Result<ForwardedPort, String>,
 }
 
 impl Exposures {
@@ -159,7 +159,7 @@ impl Open {
     async fn new(exposure: Exposure) -> Self {
         let following = Arc::new(Following::new(exposure.clone()));
         let address = loopback(exposure.listen);
-        let lead = Lead::open(address, following.clone()).await;
+        let lead = ForwardedPort::open(address, following.clone()).await;
         let lead = lead.map_err(|error| format!("cannot listen on {address}: {error}"));
         Self { exposure, following, lead }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use anyhow::{Context, bail};
 use karmadactl::console::Console;
-use provisioners::process::wire::Wire;
+use provisioners::process::forward::NetworkFault;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -142,7 +142,7 @@ pub async fn heal(console: &Console, place: &TestbedDir, name: &str) -> anyhow::
     let faults = load(place)?;
     let member_faults = faults.members.get(name).cloned().unwrap_or_default();
     // The connection first: everything else needs it.
-    set_wires(&bed, &member, Wire::Pass).await?;
+    set_wires(&bed, &member, NetworkFault::Pass).await?;
     if member_faults.faults.contains(&Fault::Kill) {
         bed.members.start(name).await?;
     }
@@ -160,8 +160,8 @@ pub async fn heal_ways(bed: &Testbed) -> anyhow::Result<Faults> {
         if !is_known(bed, member).await? {
             continue;
         }
-        if wire_of(&member_faults.faults) != Wire::Pass {
-            set_wires(bed, member, Wire::Pass).await?;
+        if wire_of(&member_faults.faults) != NetworkFault::Pass {
+            set_wires(bed, member, NetworkFault::Pass).await?;
         }
         if member_faults.has_errors() {
             // A stopped member has no error rate.
@@ -233,16 +233,16 @@ fn refuse_impossible(bed: &Testbed, fault: &Fault) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wire_of(faults: &BTreeSet<Fault>) -> Wire {
+fn wire_of(faults: &BTreeSet<Fault>) -> NetworkFault {
     let slow = faults.iter().find_map(|fault| match fault {
-        Fault::Slow { millis } => Some(Wire::Delay { millis: *millis }),
+        Fault::Slow { millis } => Some(NetworkFault::Delay { millis: *millis }),
         _ => None,
     });
-    if faults.contains(&Fault::Partition) { Wire::Swallow } else { slow.unwrap_or_default() }
+    if faults.contains(&Fault::Partition) { NetworkFault::Swallow } else { slow.unwrap_or_default() }
 }
 
 /// Sets the connection to a member, and in pull mode also that of its agent to the control plane.
-async fn set_wires(bed: &Testbed, member: &MemberSpec, wire: Wire) -> anyhow::Result<()> {
+async fn set_wires(bed: &Testbed, member: &MemberSpec, wire: NetworkFault) -> anyhow::Result<()> {
     if bed.spec.provisioner != Kind::Process {
         return Ok(());
     }
@@ -277,9 +277,9 @@ mod tests {
     #[test]
     fn a_partition_overrides_latency() {
         let wire = |faults: &[Fault]| wire_of(&faults.iter().cloned().collect());
-        assert_eq!(wire(&[]), Wire::Pass);
-        assert_eq!(wire(&[Fault::Kill, Fault::Unschedulable]), Wire::Pass);
-        assert_eq!(wire(&[Fault::Slow { millis: 5 }]), Wire::Delay { millis: 5 });
-        assert_eq!(wire(&[Fault::Slow { millis: 5 }, Fault::Partition]), Wire::Swallow);
+        assert_eq!(wire(&[]), NetworkFault::Pass);
+        assert_eq!(wire(&[Fault::Kill, Fault::Unschedulable]), NetworkFault::Pass);
+        assert_eq!(wire(&[Fault::Slow { millis: 5 }]), NetworkFault::Delay { millis: 5 });
+        assert_eq!(wire(&[Fault::Slow { millis: 5 }, Fault::Partition]), NetworkFault::Swallow);
     }
 }

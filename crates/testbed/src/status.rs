@@ -6,7 +6,7 @@ use std::time::Duration;
 use karmadactl::console::Console;
 use membership::join::Readiness;
 use provisioners::Condition;
-use provisioners::process::Report;
+use provisioners::process::ProcessReport;
 use serde::Serialize;
 
 use crate::bed::Testbed;
@@ -159,7 +159,7 @@ async fn ready(bed: &Testbed, member: &str) -> Result<(), String> {
     }
 }
 
-fn part(name: &str, role: &'static str, report: Option<&Report>, address: Option<String>) -> ComponentStatus {
+fn part(name: &str, role: &'static str, report: Option<&ProcessReport>, address: Option<String>) -> ComponentStatus {
     let state = report.map_or(Condition::Missing, |report| report.condition);
     let note = report.filter(|report| report.pid.is_none()).and_then(|report| report.last_end.clone());
     ComponentStatus {

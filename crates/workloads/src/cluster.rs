@@ -10,8 +10,8 @@ use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::RateLimitedRecorder;
 use crate::owners::{BY_OWNER, owner_values};
-use crate::telling::Telling;
 use crate::{pods, resources};
 
 /// The field manager of all writes.
@@ -86,9 +86,9 @@ impl Cluster {
     }
 
     /// Returns an event recorder for a Kubernetes controller.
-    pub fn telling(&self, component: &'static str) -> Telling {
+    pub fn events(&self, component: &'static str) -> RateLimitedRecorder {
         let clock = Arc::clone(&self.clock);
-        Telling::new(Recorder::start(self.client.clone(), component, clock, self.cancel.clone()))
+        RateLimitedRecorder::new(Recorder::start(self.client.clone(), component, clock, self.cancel.clone()))
     }
 }
 

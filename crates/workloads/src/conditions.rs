@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 /// The content of a condition, without its timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saying {
+pub struct WorkloadCondition {
     pub kind: &'static str,
     pub status: &'static str,
     pub reason: String,
     pub message: String,
 }
 
-impl Saying {
+impl WorkloadCondition {
     pub fn new(kind: &'static str, status: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self { kind, status, reason: reason.to_owned(), message: message.into() }
     }
@@ -59,7 +59,7 @@ pub fn replace(object: &mut Object, kind: &str, condition: Value) {
 }
 
 /// The form ReplicaSets use.
-pub fn plain(saying: &Saying, now: Timestamp) -> Value {
-    json!({"type": saying.kind, "status": saying.status, "reason": saying.reason, "message": saying.message,
+pub fn plain(condition: &WorkloadCondition, now: Timestamp) -> Value {
+    json!({"type": condition.kind, "status": condition.status, "reason": condition.reason, "message": condition.message,
         "lastTransitionTime": time::format_seconds(now)})
 }

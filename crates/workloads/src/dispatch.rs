@@ -10,20 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::job;
-use crate::own_writes::OwnWrites;
+use crate::own_writes::OwnPodWrites;
 use crate::owners::controller;
 use crate::pod_control::PodControl;
 
 /// A controller that owns pods.
-pub struct Route {
+pub struct PodRoute {
     /// The kind of its owners.
     pub kind: &'static str,
     pub owners: Mirror,
     pub controller: Controller<ObjectKey>,
-    pub writes: Arc<OwnWrites>,
+    pub writes: Arc<OwnPodWrites>,
 }
 
-impl Route {
+impl PodRoute {
     pub fn new(kind: &'static str, owners: &Mirror, controller: &Controller<ObjectKey>, control: &PodControl) -> Self {
         let (controller, writes) = (controller.clone(), Arc::clone(&control.writes));
         Self { kind, owners: owners.clone(), controller, writes }
@@ -32,7 +32,7 @@ impl Route {
 
 /// The controllers that receive pod events.
 pub struct Routes {
-    pub owners: Vec<Route>,
+    pub owners: Vec<PodRoute>,
     /// Deployments with the Recreate strategy wait for the last old pod.
     pub deployments: Controller<ObjectKey>,
     /// Pods whose tracking finalizer no Job will remove.

@@ -9,6 +9,7 @@ mod cron_job;
 mod daemon_set;
 mod deployment;
 mod dispatch;
+mod events;
 mod job;
 mod own_writes;
 mod owners;
@@ -20,9 +21,8 @@ mod resources;
 mod revisions;
 mod start;
 mod stateful_set;
-mod telling;
 mod templates;
 #[cfg(test)]
 mod testing;
 
-pub use start::{Parts, run};
+pub use start::{WorkloadDeps, run};

@@ -26,13 +26,13 @@ const PACE_MAX: Duration = Duration::from_millis(500);
 
 /// Pending writes by owner, dropped with the owner or once the mirror shows them.
 #[derive(Default)]
-pub struct OwnWrites {
-    owners: Mutex<HashMap<ObjectKey, Ledger>>,
+pub struct OwnPodWrites {
+    owners: Mutex<HashMap<ObjectKey, OwnerWrites>>,
 }
 
 #[derive(Default)]
-struct Ledger {
-    written: BTreeMap<ObjectKey, Written>,
+struct OwnerWrites {
+    written: BTreeMap<ObjectKey, WrittenPod>,
     /// By uid.
     deleted: HashMap<String, Instant>,
     /// The owner itself as it was last written.
@@ -40,7 +40,7 @@ struct Ledger {
     pods: usize,
 }
 
-struct Written {
+struct WrittenPod {
     object: Arc<Object>,
     is_new: bool,
     at: Instant,
@@ -48,7 +48,7 @@ struct Written {
 
 /// The known pods of an owner.
 #[derive(Default)]
-pub struct View {
+pub struct PodView {
     pub pods: Vec<Pod>,
     /// Created long ago and never observed.
     pub doubtful: Vec<ObjectKey>,
@@ -56,7 +56,7 @@ pub struct View {
     pub is_ahead: bool,
 }
 
-impl OwnWrites {
+impl OwnPodWrites {
     pub fn created(&self, owner: &ObjectKey, object: Arc<Object>) {
         self.put(owner, object, true);
     }
@@ -70,7 +70,7 @@ impl OwnWrites {
         let ledger = owners.entry(owner.clone()).or_default();
         let key = ObjectKey::of(&object);
         let is_new = is_new || ledger.written.get(&key).is_some_and(|written| written.is_new);
-        ledger.written.insert(key, Written { object, is_new, at: Instant::now() });
+        ledger.written.insert(key, WrittenPod { object, is_new, at: Instant::now() });
     }
 
     pub fn deleted(&self, owner: &ObjectKey, uid: &str) {
@@ -130,11 +130,11 @@ impl OwnWrites {
         owner_uid: &str,
         seen: Vec<Arc<Object>>,
         is_known: impl Fn(&ObjectKey, &str) -> bool,
-    ) -> View {
+    ) -> PodView {
         let mut owners = self.owners.lock();
         let ledger = owners.entry(owner.clone()).or_default();
         ledger.pods = seen.len();
-        let mut view = View::default();
+        let mut view = PodView::default();
         for object in seen {
             view.pods.push(ledger.newest(object));
         }
@@ -158,7 +158,7 @@ impl OwnWrites {
                 view.doubtful.push(key.clone());
             }
             view.pods.push(match ledger.deleted.contains_key(written.object.uid()) {
-                true => Pod::doomed(Arc::clone(&written.object)),
+                true => Pod::deleting(Arc::clone(&written.object)),
                 false => Pod::new(Arc::clone(&written.object)),
             });
             true
@@ -176,7 +176,7 @@ impl OwnWrites {
     }
 }
 
-impl Ledger {
+impl OwnerWrites {
     /// Returns the newer of the observed and the written pod.
     fn newest(&mut self, seen: Arc<Object>) -> Pod {
         let key = ObjectKey::of(&seen);
@@ -188,9 +188,9 @@ impl Ledger {
                 self.written.remove(&key);
             }
         }
-        let is_doomed =
+        let is_deleting_soon =
             self.deleted.get(newest.uid()).is_some_and(|deleted| deleted.elapsed() < DELETION_FORGOTTEN_AFTER);
-        if is_doomed { Pod::doomed(newest) } else { Pod::new(newest) }
+        if is_deleting_soon { Pod::deleting(newest) } else { Pod::new(newest) }
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     /// Pods as `name@version`, marked if their deletion was requested.
     #[track_caller]
-    fn check(writes: &OwnWrites, seen: &[(&str, u64)], expected: &str) {
+    fn check(writes: &OwnPodWrites, seen: &[(&str, u64)], expected: &str) {
         let seen = seen.iter().map(|(name, version)| pod(name, *version)).collect();
         let view = writes.overlay(&ObjectKey::new("a", "set"), "owner", seen, |_, _| false);
         let text = |pod: &Pod| {
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_written_shows_until_the_mirror_has_it() {
-        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+    async fn own_writes_are_visible_until_the_mirror_has_them() {
+        let (writes, owner) = (OwnPodWrites::default(), ObjectKey::new("a", "set"));
         writes.created(&owner, pod("x", 5));
         check(&writes, &[], "x@5");
         check(&writes, &[("y", 1)], "y@1 x@5");
@@ -238,8 +238,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_counts_before_it_is_seen_and_is_asked_for_again_when_it_never_is() {
-        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+    async fn an_unobserved_deletion_counts_and_is_repeated() {
+        let (writes, owner) = (OwnPodWrites::default(), ObjectKey::new("a", "set"));
         writes.deleted(&owner, "uid-x");
         check(&writes, &[("x", 1)], "x@1x");
         tokio::time::advance(DELETION_FORGOTTEN_AFTER).await;
@@ -247,8 +247,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_that_is_never_seen_is_doubted() {
-        let (writes, owner) = (OwnWrites::default(), ObjectKey::new("a", "set"));
+    async fn a_pod_that_is_never_observed_is_doubtful() {
+        let (writes, owner) = (OwnPodWrites::default(), ObjectKey::new("a", "set"));
         writes.created(&owner, pod("x", 5));
         let view = writes.overlay(&owner, "owner", Vec::new(), |_, _| false);
         assert!(view.doubtful.is_empty() && view.is_ahead);

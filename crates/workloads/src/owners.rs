@@ -40,7 +40,7 @@ pub fn controller_reference(owner: &Object) -> Value {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum Ownership {
     /// Owned by this owner.
     Keep,
     /// Owned, but no longer matches.
@@ -52,13 +52,13 @@ pub enum Claim {
 }
 
 /// Returns the relation of an owner to an object of its namespace.
-pub fn claim_of(owner: &Object, selector: &LabelSelector, candidate: &Object) -> Claim {
+pub fn claim_of(owner: &Object, selector: &LabelSelector, candidate: &Object) -> Ownership {
     let fits = selector.matches(candidate);
     match controller_uid(candidate) {
-        Some(uid) if uid == owner.uid() && fits => Claim::Keep,
-        Some(uid) if uid == owner.uid() && !owner.is_deleting() => Claim::Release,
-        None if fits && !owner.is_deleting() && !candidate.is_deleting() => Claim::Adopt,
-        _ => Claim::Leave,
+        Some(uid) if uid == owner.uid() && fits => Ownership::Keep,
+        Some(uid) if uid == owner.uid() && !owner.is_deleting() => Ownership::Release,
+        None if fits && !owner.is_deleting() && !candidate.is_deleting() => Ownership::Adopt,
+        _ => Ownership::Leave,
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(owner: Value, candidate: Value, expected: Claim) {
+    fn check(owner: Value, candidate: Value, expected: Ownership) {
         let object = |metadata| Object::from_value(json!({"metadata": metadata})).expect("a map");
         let selector = LabelSelector::parse("app=web").expect("a selector");
         assert_eq!(claim_of(&object(owner), &selector, &object(candidate)), expected);
@@ -123,14 +123,14 @@ mod tests {
         let owner = json!({"uid": "u"});
         let going = json!({"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"});
         let of = |uid| json!([{"uid": uid, "controller": true}]);
-        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": of("u")}), Claim::Keep);
-        check(owner.clone(), json!({"labels": {"app": "db"}, "ownerReferences": of("u")}), Claim::Release);
-        check(going.clone(), json!({"labels": {"app": "db"}, "ownerReferences": of("u")}), Claim::Leave);
-        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": of("v")}), Claim::Leave);
-        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": [{"uid": "v"}]}), Claim::Adopt);
-        check(owner.clone(), json!({"labels": {"app": "db"}}), Claim::Leave);
-        check(going, json!({"labels": {"app": "web"}}), Claim::Leave);
+        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": of("u")}), Ownership::Keep);
+        check(owner.clone(), json!({"labels": {"app": "db"}, "ownerReferences": of("u")}), Ownership::Release);
+        check(going.clone(), json!({"labels": {"app": "db"}, "ownerReferences": of("u")}), Ownership::Leave);
+        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": of("v")}), Ownership::Leave);
+        check(owner.clone(), json!({"labels": {"app": "web"}, "ownerReferences": [{"uid": "v"}]}), Ownership::Adopt);
+        check(owner.clone(), json!({"labels": {"app": "db"}}), Ownership::Leave);
+        check(going, json!({"labels": {"app": "web"}}), Ownership::Leave);
         let dying = json!({"labels": {"app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z"});
-        check(owner, dying, Claim::Leave);
+        check(owner, dying, Ownership::Leave);
     }
 }

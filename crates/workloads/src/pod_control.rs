@@ -10,11 +10,11 @@ use object::{GroupVersionResource, Object, Status};
 use reconcile::{Mirror, ObjectKey, Outcome, ReconcileError};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::own_writes::{DOUBT_AFTER, OwnWrites, View};
-use crate::owners::{BY_OWNER, Claim, claim_of, commit_adoption, commit_release, orphans_of};
+use crate::events::RateLimitedRecorder;
+use crate::own_writes::{DOUBT_AFTER, OwnPodWrites, PodView};
+use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, orphans_of};
 use crate::pods::Pod;
 use crate::resources;
-use crate::telling::Telling;
 
 /// Maximum number of pods created or deleted at once for one owner.
 pub const BURST_MAX: usize = 500;
@@ -23,8 +23,8 @@ const FIRST_BATCH: usize = 1;
 /// The pod operations of one controller.
 pub struct PodControl {
     pub cluster: Arc<Cluster>,
-    pub telling: Telling,
-    pub writes: Arc<OwnWrites>,
+    pub events: RateLimitedRecorder,
+    pub writes: Arc<OwnPodWrites>,
     /// The resource of the owners.
     pub gvr: GroupVersionResource,
     pub rules: ClaimRules,
@@ -51,8 +51,8 @@ pub struct Claimed {
 impl PodControl {
     /// Manages pods of the owners in a mirror; `component` is the event source.
     pub fn new(cluster: &Arc<Cluster>, component: &'static str, owners: &Mirror, rules: ClaimRules) -> Self {
-        let (telling, gvr) = (cluster.telling(component), owners.gvr().clone());
-        Self { cluster: Arc::clone(cluster), telling, writes: Arc::default(), gvr, rules }
+        let (events, gvr) = (cluster.events(component), owners.gvr().clone());
+        Self { cluster: Arc::clone(cluster), events, writes: Arc::default(), gvr, rules }
     }
 
     /// Returns the owner's pods, after adopting matching orphans and releasing pods that no longer match.
@@ -68,7 +68,7 @@ impl PodControl {
 
     /// Returns the owner's pods and the orphans of its namespace. Asks the API for pods created long ago and never
     /// observed.
-    async fn view(&self, owner: &Object) -> Result<View, ReconcileError> {
+    async fn view(&self, owner: &Object) -> Result<PodView, ReconcileError> {
         let key = ObjectKey::of(owner);
         let pods = &self.cluster.pods;
         let is_known = |key: &ObjectKey, uid: &str| pods.get(key).is_some_and(|pod| pod.uid() == uid);
@@ -103,25 +103,25 @@ impl PodControl {
         let gvr = resources::pods();
         let is_member = self.rules.is_member.is_none_or(|is_member| is_member(owner, &pod));
         let claim = match claim_of(owner, selector, &pod) {
-            Claim::Keep if !is_member && !owner.is_deleting() => Claim::Release,
-            Claim::Keep if !is_member => Claim::Leave,
-            Claim::Adopt if !is_member || pod.is_deleting() => Claim::Leave,
-            Claim::Adopt | Claim::Release if self.rules.only_active && !pod.is_active() => Claim::Leave,
+            Ownership::Keep if !is_member && !owner.is_deleting() => Ownership::Release,
+            Ownership::Keep if !is_member => Ownership::Leave,
+            Ownership::Adopt if !is_member || pod.is_deleting() => Ownership::Leave,
+            Ownership::Adopt | Ownership::Release if self.rules.only_active && !pod.is_active() => Ownership::Leave,
             claim => claim,
         };
         let written = match claim {
-            Claim::Keep => return Ok(Some(pod)),
-            Claim::Leave => return Ok(None),
-            Claim::Adopt => {
+            Ownership::Keep => return Ok(Some(pod)),
+            Ownership::Leave => return Ok(None),
+            Ownership::Adopt => {
                 let owner = (&self.gvr, owner);
                 commit_adoption(&self.cluster.client, owner, (&gvr, &pod), self.rules.finalizer).await
             }
-            Claim::Release => commit_release(&self.cluster.client, owner, (&gvr, &pod)).await,
+            Ownership::Release => commit_release(&self.cluster.client, owner, (&gvr, &pod)).await,
         };
         match written {
             Ok(written) => {
                 self.writes.changed(&ObjectKey::of(owner), Arc::clone(&written));
-                Ok((claim == Claim::Adopt).then(|| Pod::new(written)))
+                Ok((claim == Ownership::Adopt).then(|| Pod::new(written)))
             }
             // Deleted meanwhile.
             Err(ReconcileError::Api(status)) if status.is_not_found() => Ok(None),
@@ -141,12 +141,12 @@ impl PodControl {
     }
 
     /// Creates a pod and records the event of ReplicaSets, DaemonSets and Jobs.
-    pub async fn create_and_tell(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
+    pub async fn create_with_event(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
         let result = self.create(owner, pod).await;
         match &result {
-            Ok(pod) => self.telling.normal(owner, "SuccessfulCreate", format!("Created pod: {}", pod.name())),
+            Ok(pod) => self.events.normal(owner, "SuccessfulCreate", format!("Created pod: {}", pod.name())),
             Err(status) if is_namespace_going(status) => {}
-            Err(status) => self.telling.warning(owner, "FailedCreate", format!("Error creating: {status}")),
+            Err(status) => self.events.warning(owner, "FailedCreate", format!("Error creating: {status}")),
         }
         result
     }
@@ -168,8 +168,8 @@ impl PodControl {
     pub async fn delete_and_tell(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
         let result = self.delete(owner, pod).await;
         match &result {
-            Ok(()) => self.telling.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())),
-            Err(status) => self.telling.warning(owner, "FailedDelete", format!("Error deleting: {status}")),
+            Ok(()) => self.events.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())),
+            Err(status) => self.events.warning(owner, "FailedDelete", format!("Error deleting: {status}")),
         }
         result
     }

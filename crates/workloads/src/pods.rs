@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct Pod {
     pub object: Arc<Object>,
     /// Its deletion was requested and the mirror does not show it yet.
-    is_doomed: bool,
+    is_deleting_soon: bool,
 }
 
 impl Deref for Pod {
@@ -26,15 +26,15 @@ impl Deref for Pod {
 
 impl Pod {
     pub fn new(object: Arc<Object>) -> Self {
-        Self { object, is_doomed: false }
+        Self { object, is_deleting_soon: false }
     }
 
-    pub fn doomed(object: Arc<Object>) -> Self {
-        Self { object, is_doomed: true }
+    pub fn deleting(object: Arc<Object>) -> Self {
+        Self { object, is_deleting_soon: true }
     }
 
     pub fn is_deleting(&self) -> bool {
-        self.is_doomed || self.object.is_deleting()
+        self.is_deleting_soon || self.object.is_deleting()
     }
 
     pub fn phase(&self) -> &str {

@@ -10,7 +10,7 @@ use reconcile::{Committed, ReconcileError, commit_object};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::owners::{BY_OWNER, Claim, claim_of, commit_adoption, commit_release, controller_reference, orphans_of};
+use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, controller_reference, orphans_of};
 use crate::resources;
 use crate::templates::{hash, is_same};
 
@@ -85,12 +85,12 @@ pub async fn gather_revisions(
     let mut revisions = Vec::with_capacity(owned.len());
     for revision in owned.into_iter().chain(orphans) {
         match claim_of(owner.1, selector, &revision) {
-            Claim::Keep => revisions.push(revision),
-            Claim::Leave => {}
-            Claim::Adopt => {
+            Ownership::Keep => revisions.push(revision),
+            Ownership::Leave => {}
+            Ownership::Adopt => {
                 revisions.push(commit_adoption(&cluster.client, owner, (&gvr, &revision), None).await?);
             }
-            Claim::Release => {
+            Ownership::Release => {
                 commit_release(&cluster.client, owner.1, (&gvr, &revision)).await?;
             }
         }
@@ -171,8 +171,8 @@ fn new_revision(owner: &Object, number: i64, collisions: Option<i64>, hash_label
     revision
 }
 
-pub async fn delete_revisions(cluster: &Cluster, doomed: &[Arc<Object>]) -> Result<(), ReconcileError> {
-    for revision in doomed {
+pub async fn delete_revisions(cluster: &Cluster, deleting: &[Arc<Object>]) -> Result<(), ReconcileError> {
+    for revision in deleting {
         let target = ResourceRef::of(&resources::revisions(), revision);
         match cluster.client.delete(target, DeleteOptions::default()).await {
             Err(status) if !status.is_not_found() => return Err(status.into()),

@@ -13,14 +13,14 @@ use crate::dispatch::{self, Routes};
 use crate::{cron_job, daemon_set, deployment, job, replica_set, stateful_set};
 
 /// The dependencies of the workload controllers.
-pub struct Parts {
+pub struct WorkloadDeps {
     /// The API of the cluster whose workloads are managed.
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Runs until cancelled. Only one instance may run per cluster.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
+pub async fn run(parts: WorkloadDeps, cancel: CancellationToken) {
     let cluster = Cluster::start(parts.client, parts.clock, &cancel);
     // Acting before the mirrors are complete would create pods twice.
     tokio::select! {

@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::resources;
-use crate::start::{Parts, run};
+use crate::start::{WorkloadDeps, run};
 
 pub const NAMESPACE: &str = "default";
 
-pub struct Stage {
+pub struct WorkloadsTestbed {
     pub api: MemoryApi,
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     _running: DropGuard,
 }
 
-impl Stage {
+impl WorkloadsTestbed {
     /// Starts the controllers; requires paused time.
     pub async fn start() -> Self {
         let api = MemoryApi::default();
         let client = api.client();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
         let cancel = CancellationToken::new();
-        tokio::spawn(run(Parts { client: client.clone(), clock: Arc::clone(&clock) }, cancel.clone()));
-        let stage = Self { api, client, clock, _running: cancel.drop_guard() };
-        stage.settle().await;
-        stage
+        tokio::spawn(run(WorkloadDeps { client: client.clone(), clock: Arc::clone(&clock) }, cancel.clone()));
+        let testbed = Self { api, client, clock, _running: cancel.drop_guard() };
+        testbed.settle().await;
+        testbed
     }
 
     /// Runs everything that does not wait for a later time. Time is paused, so this does not wait in real time.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use e2e::soak::schedule::{Engine, Plan, Step};
-use e2e::soak::{Verdict, schedule};
+use e2e::soak::schedule::{Engine, ScheduledStep, SoakPlan};
+use e2e::soak::{SoakResult, schedule};
 
 const USAGE: &str = "\
 soak --seed N [--minutes N | --seconds N] [--engine embedded|etcd] [--no-members] [--real-member]
@@ -19,7 +19,7 @@ The same seed and options are the same schedule; what was drawn is in DIR/schedu
 --replay, also after lines were taken out of it. DIR is new in the temporary directory unless it is named.";
 
 enum Ask {
-    Run { plan: Plan, directory: Option<PathBuf> },
+    Run { plan: SoakPlan, directory: Option<PathBuf> },
     Replay { file: PathBuf, directory: Option<PathBuf> },
     Check(PathBuf),
 }
@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Ask, String> {
-    let mut plan = Plan {
+    let mut plan = SoakPlan {
         seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| u64::from(since.subsec_nanos())),
         seconds: 300,
         engine: Engine::Embedded,
@@ -85,15 +85,15 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Ask, String> {
     })
 }
 
-fn repeat(plan: &Plan) -> String {
+fn repeat(plan: &SoakPlan) -> String {
     let engine = if plan.engine == Engine::Etcd { "etcd" } else { "embedded" };
     let members = if plan.has_members { "" } else { " --no-members" };
     let real = if plan.has_real_member { " --real-member" } else { "" };
-    let Plan { seed, seconds, toleration_seconds, .. } = plan;
+    let SoakPlan { seed, seconds, toleration_seconds, .. } = plan;
     format!("soak --seed {seed} --seconds {seconds} --engine {engine} --toleration {toleration_seconds}{members}{real}")
 }
 
-async fn soak(plan: &Plan, steps: &[Step], directory: Option<PathBuf>, repeat: &str) -> ExitCode {
+async fn soak(plan: &SoakPlan, steps: &[ScheduledStep], directory: Option<PathBuf>, repeat: &str) -> ExitCode {
     let directory =
         directory.unwrap_or_else(|| std::env::temp_dir().join(format!("soak-{}-{}", plan.seed, std::process::id())));
     if let Err(error) = std::fs::create_dir_all(&directory) {
@@ -106,34 +106,34 @@ async fn soak(plan: &Plan, steps: &[Step], directory: Option<PathBuf>, repeat: &
         return ExitCode::from(2);
     }
     println!("==> {repeat}\n    in {}", directory.display());
-    let verdict = match e2e::soak::run(plan, steps, &directory).await {
-        Ok(verdict) => verdict,
+    let result = match e2e::soak::run(plan, steps, &directory).await {
+        Ok(result) => result,
         Err(why) => {
             eprintln!("the run failed to start: {why}");
             return ExitCode::from(2);
         }
     };
-    print(&verdict);
-    if verdict.violations.is_empty() {
+    print(&result);
+    if result.violations.is_empty() {
         println!("==> GOOD: {repeat}");
         return ExitCode::SUCCESS;
     }
-    println!("==> FAILED: {} violations; repeat with: {repeat}", verdict.violations.len());
+    println!("==> FAILED: {} violations; repeat with: {repeat}", result.violations.len());
     println!("    or replay the schedule with: soak --replay {}", directory.join("schedule.jsonl").display());
     ExitCode::FAILURE
 }
 
-fn print(verdict: &Verdict) {
-    let Verdict { counts, faults, deeds, rest, .. } = verdict;
-    println!("==> {faults} faults, {deeds} user actions; converged {rest:.1?} after the last fault");
+fn print(result: &SoakResult) {
+    let SoakResult { counts, faults, actions, rest, .. } = result;
+    println!("==> {faults} faults, {actions} user actions; converged {rest:.1?} after the last fault");
     println!(
         "    {} writes acknowledged, {} refused, {} unknown; {} reads, {} lists, {} watch events",
         counts.acknowledged, counts.refused, counts.unknown, counts.reads, counts.lists, counts.events
     );
-    for (word, lines) in [("refused", &verdict.refused), ("note", &verdict.notes)] {
+    for (word, lines) in [("refused", &result.refused), ("note", &result.notes)] {
         lines.iter().for_each(|line| println!("    {word}: {line}"));
     }
-    verdict.violations.iter().for_each(|violation| println!("    VIOLATION {violation}"));
+    result.violations.iter().for_each(|violation| println!("    VIOLATION {violation}"));
 }
 
 fn check(file: &Path) -> ExitCode {

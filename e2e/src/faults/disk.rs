@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Refused;
+use super::Unsupported;
 
 /// A tmpfs that is unmounted when dropped; its users must have exited by then.
 pub struct SmallDisk {
@@ -12,16 +12,16 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    pub fn mount(path: &Path, mebibytes: u32) -> Result<Self, Refused> {
-        std::fs::create_dir_all(path).map_err(|error| Refused(format!("{}: {error}", path.display())))?;
+    pub fn mount(path: &Path, mebibytes: u32) -> Result<Self, Unsupported> {
+        std::fs::create_dir_all(path).map_err(|error| Unsupported(format!("{}: {error}", path.display())))?;
         let mut command = Command::new("mount");
         command.args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m,mode=0700"), "flotilla-faults"]).arg(path);
-        let output = command.output().map_err(|error| Refused(format!("mount: {error}")))?;
+        let output = command.output().map_err(|error| Unsupported(format!("mount: {error}")))?;
         match output.status.success() {
             true => Ok(Self { path: path.to_owned() }),
             false => {
                 let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                Err(Refused(format!("a disk that can be filled needs root and tmpfs: {why}")))
+                Err(Unsupported(format!("a disk that can be filled needs root and tmpfs: {why}")))
             }
         }
     }

@@ -13,15 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::netns::{Cut, Namespace};
 use disk::SmallDisk;
-use process::Subject;
-use relay::{Relay, Road};
+use process::FaultSubject;
+use relay::{Relay, RelayMode};
 use shim::{DiskError, Shim};
 
 /// The reason why this machine or target does not support a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct Unsupported(pub String);
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for Unsupported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -58,9 +58,9 @@ pub enum Fault {
 
 /// A program that faults are injected into, with the available means.
 #[derive(Clone)]
-pub struct Target {
+pub struct FaultTarget {
     pub name: String,
-    subject: Arc<Mutex<dyn Subject>>,
+    subject: Arc<Mutex<dyn FaultSubject>>,
     namespace: Option<Arc<Namespace>>,
     relays: Vec<Arc<Relay>>,
     shim: Option<Arc<Shim>>,
@@ -89,9 +89,9 @@ impl Drop for Injected {
     }
 }
 
-impl Target {
-    pub fn new(name: &str, subject: impl Subject + 'static) -> Self {
-        let subject: Arc<Mutex<dyn Subject>> = Arc::new(Mutex::new(subject));
+impl FaultTarget {
+    pub fn new(name: &str, subject: impl FaultSubject + 'static) -> Self {
+        let subject: Arc<Mutex<dyn FaultSubject>> = Arc::new(Mutex::new(subject));
         Self { name: name.to_owned(), subject, namespace: None, relays: Vec::new(), shim: None, disk: None }
     }
 
@@ -115,20 +115,20 @@ impl Target {
         self
     }
 
-    pub fn subject(&self) -> MutexGuard<'_, dyn Subject + 'static> {
+    pub fn subject(&self) -> MutexGuard<'_, dyn FaultSubject + 'static> {
         self.subject.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the fault, or returns why it is not supported here. Leaves nothing half done.
-    pub fn inject(&self, fault: Fault) -> Result<Injected, Refused> {
+    pub fn inject(&self, fault: Fault) -> Result<Injected, Unsupported> {
         match fault {
             Fault::Kill => Ok(self.kill()),
             Fault::Pause => self.pause(),
             Fault::Partition => self.cut(Cut::Silent),
             Fault::Unplug => self.cut(Cut::Link),
-            Fault::Silence => self.steer(Road::Silent),
-            Fault::Reset => self.steer(Road::Reset),
-            Fault::SlowNetwork { ms } => self.steer(Road::Slow(Duration::from_millis(ms))),
+            Fault::Silence => self.steer(RelayMode::Silent),
+            Fault::Reset => self.steer(RelayMode::Reset),
+            Fault::SlowNetwork { ms } => self.steer(RelayMode::Slow(Duration::from_millis(ms))),
             Fault::SlowDisk { ms } => self.bend(|shim| shim.slow_disk(Duration::from_millis(ms)), Shim::heal_disk),
             Fault::FullDisk if self.disk.is_some() => Ok(self.fill()),
             Fault::FullDisk => self.bend(|shim| shim.failing_disk(DiskError::Full), Shim::heal_disk),
@@ -144,30 +144,30 @@ impl Target {
         Injected::until(move || target.subject().start())
     }
 
-    fn pause(&self) -> Result<Injected, Refused> {
+    fn pause(&self) -> Result<Injected, Unsupported> {
         let pid = self.subject().pid().ok_or_else(|| self.refused("does not run and cannot be paused"))?;
         signal(pid, "-STOP").map_err(|why| self.refused(&why))?;
         // The process may have been killed meanwhile, which also ends a pause.
         Ok(Injected::until(move || drop(signal(pid, "-CONT"))))
     }
 
-    fn cut(&self, cut: Cut) -> Result<Injected, Refused> {
+    fn cut(&self, cut: Cut) -> Result<Injected, Unsupported> {
         let namespace = self.namespace.clone();
         let namespace = namespace.ok_or_else(|| self.refused("is in no network namespace that could be cut off"))?;
         namespace.cut(cut);
-        Ok(Injected::until(move || namespace.mend()))
+        Ok(Injected::until(move || namespace.restore()))
     }
 
-    fn steer(&self, road: Road) -> Result<Injected, Refused> {
+    fn steer(&self, mode: RelayMode) -> Result<Injected, Unsupported> {
         if self.relays.is_empty() {
             return Err(self.refused("talks through no relay that could be steered"));
         }
-        self.relays.iter().for_each(|relay| relay.set(road));
+        self.relays.iter().for_each(|relay| relay.set(mode));
         let relays = self.relays.clone();
-        Ok(Injected::until(move || relays.iter().for_each(|relay| relay.set(Road::Open))))
+        Ok(Injected::until(move || relays.iter().for_each(|relay| relay.set(RelayMode::Open))))
     }
 
-    fn bend(&self, act: impl FnOnce(&Shim), heal: fn(&Shim)) -> Result<Injected, Refused> {
+    fn bend(&self, act: impl FnOnce(&Shim), heal: fn(&Shim)) -> Result<Injected, Unsupported> {
         let shim = self.shim.clone();
         let shim = shim.ok_or_else(|| {
             self.refused("runs without the shim for disk and clock (it is not ours, or there is no cc)")
@@ -182,7 +182,7 @@ impl Target {
         Injected::until(move || disk.empty())
     }
 
-    fn netem(&self, delay_ms: u64, loss_percent: u64) -> Result<Injected, Refused> {
+    fn netem(&self, delay_ms: u64, loss_percent: u64) -> Result<Injected, Unsupported> {
         let namespace = self.namespace.clone();
         let namespace = namespace.ok_or_else(|| self.refused("is in no network namespace"))?;
         let link = first_link(&namespace).ok_or_else(|| self.refused("has no link in its namespace"))?;
@@ -199,8 +199,8 @@ impl Target {
         }))
     }
 
-    fn refused(&self, why: &str) -> Refused {
-        Refused(format!("{}: {why}", self.name))
+    fn refused(&self, why: &str) -> Unsupported {
+        Unsupported(format!("{}: {why}", self.name))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::etcd::EtcdCluster;
 use crate::member::Member;
 
 /// A process that faults are injected into.
-pub trait Subject: Send {
+pub trait FaultSubject: Send {
     /// The process id while it runs.
     fn pid(&self) -> Option<u32>;
     /// Kills it, as in a power failure.
@@ -35,12 +35,12 @@ impl Process {
     /// Starts it; its output is appended to the log.
     pub fn start(log: &Path, recipe: impl Fn() -> Command + Send + 'static) -> Self {
         let mut process = Self { recipe: Box::new(recipe), log: log.to_owned(), child: None };
-        Subject::start(&mut process);
+        FaultSubject::start(&mut process);
         process
     }
 }
 
-impl Subject for Process {
+impl FaultSubject for Process {
     fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -92,7 +92,7 @@ impl EtcdNode {
     }
 }
 
-impl Subject for EtcdNode {
+impl FaultSubject for EtcdNode {
     fn pid(&self) -> Option<u32> {
         self.with(|cluster| cluster.pid(self.number))
     }
@@ -126,7 +126,7 @@ impl RealApi {
     }
 }
 
-impl Subject for RealApi {
+impl FaultSubject for RealApi {
     fn pid(&self) -> Option<u32> {
         (!self.is_down).then(|| self.with(|member| member.api.api_pid()))
     }

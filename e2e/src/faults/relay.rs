@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// The mode of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Road {
+pub enum RelayMode {
     Open,
     /// Delays all data.
     Slow(Duration),
@@ -24,7 +24,7 @@ pub enum Road {
 /// Stops with its listener when dropped.
 pub struct Relay {
     pub port: u16,
-    road: Arc<watch::Sender<Road>>,
+    mode: Arc<watch::Sender<RelayMode>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -33,18 +33,18 @@ impl Relay {
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let road = Arc::new(watch::Sender::new(Road::Open));
-        let accepting = Arc::clone(&road);
+        let mode = Arc::new(watch::Sender::new(RelayMode::Open));
+        let accepting = Arc::clone(&mode);
         let task = tokio::spawn(async move {
             while let Ok((inward, _)) = listener.accept().await {
                 tokio::spawn(connect(inward, target, accepting.subscribe()));
             }
         });
-        Ok(Self { port, road, task })
+        Ok(Self { port, mode, task })
     }
 
-    pub fn set(&self, road: Road) {
-        self.road.send_replace(road);
+    pub fn set(&self, mode: RelayMode) {
+        self.mode.send_replace(mode);
     }
 }
 
@@ -52,40 +52,40 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.task.abort();
         // Existing connections notice this and end.
-        self.road.send_replace(Road::Reset);
+        self.mode.send_replace(RelayMode::Reset);
     }
 }
 
-async fn connect(inward: TcpStream, target: SocketAddr, mut road: watch::Receiver<Road>) {
-    let mut resets = road.clone();
+async fn connect(inward: TcpStream, target: SocketAddr, mut mode: watch::Receiver<RelayMode>) {
+    let mut resets = mode.clone();
     let through = async {
-        passable(&mut road).await;
+        passable(&mut mode).await;
         let Ok(outward) = TcpStream::connect(target).await else { return };
         let _ = inward.set_nodelay(true);
         let _ = outward.set_nodelay(true);
         let ((from_in, to_in), (from_out, to_out)) = (inward.into_split(), outward.into_split());
-        let back = road.clone();
+        let back = mode.clone();
         tokio::select! {
-            () = pump(from_in, to_out, road) => {}
+            () = pump(from_in, to_out, mode) => {}
             () = pump(from_out, to_in, back) => {}
         }
     };
     tokio::select! {
         () = through => {}
-        _ = resets.wait_for(|road| *road == Road::Reset) => {}
+        _ = resets.wait_for(|mode| *mode == RelayMode::Reset) => {}
     }
 }
 
 /// Waits while the relay is blocked.
-async fn passable(road: &mut watch::Receiver<Road>) {
+async fn passable(mode: &mut watch::Receiver<RelayMode>) {
     // An error means that the relay is gone, and this connection ends too.
-    let _ = road.wait_for(|road| *road != Road::Silent).await;
+    let _ = mode.wait_for(|mode| *mode != RelayMode::Silent).await;
 }
 
 async fn pump(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    mut road: watch::Receiver<Road>,
+    mut mode: watch::Receiver<RelayMode>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -93,11 +93,11 @@ async fn pump(
             Ok(0) | Err(_) => break,
             Ok(count) => count,
         };
-        let now = *road.borrow();
-        if let Road::Slow(delay) = now {
+        let now = *mode.borrow();
+        if let RelayMode::Slow(delay) = now {
             tokio::time::sleep(delay).await;
         }
-        passable(&mut road).await;
+        passable(&mut mode).await;
         if to.write_all(&buffer[..count]).await.is_err() {
             break;
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Refused;
+use super::Unsupported;
 
 const SOURCE: &str = include_str!("shim.c");
 const CONTROL_LEN: usize = 64;
@@ -49,13 +49,13 @@ pub struct Shim {
 
 impl Shim {
     /// Builds the library into the directory and creates its control file.
-    pub fn build(directory: &Path, name: &str) -> Result<Self, Refused> {
+    pub fn build(directory: &Path, name: &str) -> Result<Self, Unsupported> {
         let library = directory.join("faults.so");
         if !library.exists() {
             compile(directory, &library)?;
         }
         let control_path = directory.join(format!("{name}.faults"));
-        let io = |error: std::io::Error| Refused(format!("{}: {error}", control_path.display()));
+        let io = |error: std::io::Error| Unsupported(format!("{}: {error}", control_path.display()));
         let control =
             File::options().create(true).truncate(false).read(true).write(true).open(&control_path).map_err(io)?;
         control.write_all_at(&[0; CONTROL_LEN], 0).map_err(io)?;
@@ -118,17 +118,18 @@ impl Shim {
     }
 }
 
-fn compile(directory: &Path, library: &Path) -> Result<(), Refused> {
+fn compile(directory: &Path, library: &Path) -> Result<(), Unsupported> {
     // Several processes may build it concurrently; each moves a complete library into place.
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (source, built) = (directory.join(format!("faults-{nanos}.c")), directory.join(format!("faults-{nanos}.so")));
-    std::fs::write(&source, SOURCE).map_err(|error| Refused(format!("{}: {error}", source.display())))?;
+    std::fs::write(&source, SOURCE).map_err(|error| Unsupported(format!("{}: {error}", source.display())))?;
     let mut command = Command::new("cc");
     command.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&built).arg(&source);
-    let output =
-        command.output().map_err(|error| Refused(format!("no C compiler for disk and clock faults: cc: {error}")))?;
+    let output = command
+        .output()
+        .map_err(|error| Unsupported(format!("no C compiler for disk and clock faults: cc: {error}")))?;
     if !output.status.success() {
-        return Err(Refused(format!("failed to build the shim: {}", String::from_utf8_lossy(&output.stderr))));
+        return Err(Unsupported(format!("failed to build the shim: {}", String::from_utf8_lossy(&output.stderr))));
     }
-    std::fs::rename(&built, library).map_err(|error| Refused(format!("{}: {error}", library.display())))
+    std::fs::rename(&built, library).map_err(|error| Unsupported(format!("{}: {error}", library.display())))
 }

@@ -13,7 +13,7 @@ const SETTLED: Micros = 2_000_000;
 
 /// The final state. Objects are named `Kind/name` in one namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Rest {
+pub struct FinalState {
     /// Templates that a policy selects.
     pub templates: BTreeMap<String, Template>,
     pub bindings: BTreeMap<String, Binding>,
@@ -59,13 +59,13 @@ pub struct Work {
 /// An observed change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
-pub enum Step {
+pub enum Observation {
     /// A binding, ordered by the control plane's revisions; `None` if it was deleted.
     Bound { at: Micros, revision: Revision, name: String, binding: Option<Binding> },
     /// A member that joins or leaves, in the same order.
     Member { at: Micros, revision: Revision, cluster: String, is_going: bool },
     /// A work in the same order. `print` is a fingerprint of its manifest.
-    Worked { at: Micros, revision: Revision, cluster: String, object: String, binding: String, work: WorkSeen },
+    Worked { at: Micros, revision: Revision, cluster: String, object: String, binding: String, work: ObservedWork },
     /// An object in a member.
     Held { at: Micros, cluster: String, object: String, uid: String, generation: i64, print: String },
     /// An object was deleted from the member.
@@ -75,7 +75,7 @@ pub enum Step {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkSeen {
+pub struct ObservedWork {
     pub uid: String,
     pub generation: i64,
     pub print: String,
@@ -83,7 +83,7 @@ pub struct WorkSeen {
 }
 
 /// Returns all differences from the decided state. Empty once everything has converged.
-pub fn check_rest(rest: &Rest) -> Vec<Violation> {
+pub fn check_final_state(rest: &FinalState) -> Vec<Violation> {
     let mut found = Vec::new();
     check_bindings(rest, &mut found);
     check_works(rest, &mut found);
@@ -91,7 +91,7 @@ pub fn check_rest(rest: &Rest) -> Vec<Violation> {
     found
 }
 
-fn check_bindings(rest: &Rest, found: &mut Vec<Violation>) {
+fn check_bindings(rest: &FinalState, found: &mut Vec<Violation>) {
     let mut add = |what: String| found.push(Violation { rule: "bindings are of templates", what });
     let by_template: BTreeMap<&str, &Binding> =
         rest.bindings.values().map(|binding| (binding.template.as_str(), binding)).collect();
@@ -120,7 +120,7 @@ fn check_bindings(rest: &Rest, found: &mut Vec<Violation>) {
     }
 }
 
-fn check_works(rest: &Rest, found: &mut Vec<Violation>) {
+fn check_works(rest: &FinalState, found: &mut Vec<Violation>) {
     let mut add = |what: String| found.push(Violation { rule: "works are of bindings", what });
     let by_id: BTreeMap<&str, (&String, &Binding)> =
         rest.bindings.iter().map(|(name, binding)| (binding.id.as_str(), (name, binding))).collect();
@@ -171,7 +171,7 @@ fn differs_from(template: &Template, work: &Work, replicas: Option<i64>) -> Opti
     (is != should).then(|| format!("replicas are {is:?} and should be {should:?}"))
 }
 
-fn check_members(rest: &Rest, found: &mut Vec<Violation>) {
+fn check_members(rest: &FinalState, found: &mut Vec<Violation>) {
     let mut add = |what: String| found.push(Violation { rule: "members match their works", what });
     let nothing = BTreeMap::new();
     let mut wanted: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -215,10 +215,10 @@ fn text(value: Option<&Value>) -> String {
 }
 
 /// Returns all undecided changes.
-pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
+pub fn check_steps(steps: &[Observation], rest: &FinalState) -> Vec<Violation> {
     let mut found = Vec::new();
     check_dropped(steps, rest, &mut found);
-    let is_whole = !steps.iter().any(|step| matches!(step, Step::Missed { .. }));
+    let is_whole = !steps.iter().any(|step| matches!(step, Observation::Missed { .. }));
     if is_whole {
         check_works_taken(steps, &mut found);
         check_order(steps, &mut found);
@@ -230,10 +230,10 @@ pub fn check_steps(steps: &[Step], rest: &Rest) -> Vec<Violation> {
 /// A work that exists at the end and existed before was desired all the time, because a deletion cannot be reverted.
 /// A member may be seen to delete an object of the previous work shortly after the new one was created, but not one
 /// written by the new work.
-fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
+fn check_dropped(steps: &[Observation], rest: &FinalState, found: &mut Vec<Violation>) {
     let mut first_seen: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
-        if let Step::Worked { at, work, .. } = step {
+        if let Observation::Worked { at, work, .. } = step {
             first_seen.entry(&work.uid).or_insert(*at);
         }
     }
@@ -242,12 +242,12 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
     let mut held: BTreeMap<&str, Micros> = BTreeMap::new();
     for step in steps {
         let (at, cluster, object, uid) = match step {
-            Step::Dropped { at, cluster, object, uid } => (at, cluster, object, uid),
-            Step::Worked { at, cluster, object, work, .. } if work.is_going => {
+            Observation::Dropped { at, cluster, object, uid } => (at, cluster, object, uid),
+            Observation::Worked { at, cluster, object, work, .. } if work.is_going => {
                 going.insert((cluster, object), *at);
                 continue;
             }
-            Step::Held { at, uid, .. } => {
+            Observation::Held { at, uid, .. } => {
                 held.insert(uid, *at);
                 continue;
             }
@@ -272,13 +272,13 @@ fn check_dropped(steps: &[Step], rest: &Rest, found: &mut Vec<Violation>) {
 
 /// Works are deleted only from clusters that their binding no longer includes, or that leave. All share one order of
 /// revisions.
-fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
-    let mut order: Vec<(Revision, &Step)> = steps
+fn check_works_taken(steps: &[Observation], found: &mut Vec<Violation>) {
+    let mut order: Vec<(Revision, &Observation)> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Bound { revision, .. } | Step::Member { revision, .. } | Step::Worked { revision, .. } => {
-                Some((*revision, step))
-            }
+            Observation::Bound { revision, .. }
+            | Observation::Member { revision, .. }
+            | Observation::Worked { revision, .. } => Some((*revision, step)),
             _ => None,
         })
         .collect();
@@ -291,19 +291,19 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
     let mut leaving: BTreeSet<&str> = BTreeSet::new();
     for (_, step) in order {
         match step {
-            Step::Member { cluster, is_going, .. } => {
+            Observation::Member { cluster, is_going, .. } => {
                 if *is_going {
                     leaving.insert(cluster);
                 } else {
                     leaving.remove(cluster.as_str());
                 }
             }
-            Step::Bound { name, binding: None, .. } => {
+            Observation::Bound { name, binding: None, .. } => {
                 if let Some(id) = id_of.remove(name.as_str()) {
                     wanted.remove(id);
                 }
             }
-            Step::Bound { at, name, binding: Some(binding), .. } => {
+            Observation::Bound { at, name, binding: Some(binding), .. } => {
                 id_of.insert(name, &binding.id);
                 let before = wanted.remove(binding.id.as_str()).unwrap_or_default();
                 if !binding.is_going {
@@ -313,7 +313,9 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
                     wanted.insert(&binding.id, since.collect());
                 }
             }
-            Step::Worked { at, cluster, object, binding, work, .. } if work.is_going && going.insert(&work.uid) => {
+            Observation::Worked { at, cluster, object, binding, work, .. }
+                if work.is_going && going.insert(&work.uid) =>
+            {
                 let since = wanted.get(binding.as_str()).and_then(|clusters| clusters.get(cluster.as_str()));
                 if since.is_some_and(|since| since + SETTLED < *at) && !leaving.contains(cluster.as_str()) {
                     let what = format!("the work of {object} for {cluster} was deleted while its binding included it");
@@ -326,15 +328,15 @@ fn check_works_taken(steps: &[Step], found: &mut Vec<Violation>) {
 }
 
 /// A member never returns to an earlier decision, nor to a state that was never decided.
-fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
+fn check_order(steps: &[Observation], found: &mut Vec<Violation>) {
     let mut decided: BTreeMap<(&str, &str), Vec<(Revision, &str)>> = BTreeMap::new();
     let mut held: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for step in steps {
         match step {
-            Step::Worked { revision, cluster, object, work, .. } if !work.is_going => {
+            Observation::Worked { revision, cluster, object, work, .. } if !work.is_going => {
                 decided.entry((cluster, object)).or_default().push((*revision, &work.print));
             }
-            Step::Held { cluster, object, print, .. } => {
+            Observation::Held { cluster, object, print, .. } => {
                 let prints = held.entry((cluster, object)).or_default();
                 if prints.last() != Some(&print.as_str()) {
                     prints.push(print);
@@ -358,16 +360,16 @@ fn check_order(steps: &[Step], found: &mut Vec<Violation>) {
 }
 
 /// A member's object is not written more often than its work changed.
-fn check_churn(steps: &[Step], found: &mut Vec<Violation>) {
+fn check_churn(steps: &[Observation], found: &mut Vec<Violation>) {
     let mut decisions: BTreeMap<(&str, &str), BTreeMap<&str, i64>> = BTreeMap::new();
     let mut written: BTreeMap<(&str, &str, &str), i64> = BTreeMap::new();
     for step in steps {
         match step {
-            Step::Worked { cluster, object, work, .. } => {
+            Observation::Worked { cluster, object, work, .. } => {
                 let of_work = decisions.entry((cluster, object)).or_default().entry(&work.uid).or_default();
                 *of_work = (*of_work).max(work.generation);
             }
-            Step::Held { cluster, object, uid, generation, .. } => {
+            Observation::Held { cluster, object, uid, generation, .. } => {
                 let of_uid = written.entry((cluster, object, uid)).or_default();
                 *of_uid = (*of_uid).max(*generation);
             }

@@ -50,18 +50,18 @@ pub enum Operation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// With the revision in the response; a delete response has none.
     Acknowledged(Option<Revision>),
     /// It certainly did not happen.
-    Refused(u16),
+    Unsupported(u16),
     /// No response, or one that leaves the result open.
     Unknown(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
+pub enum WatchRecord {
     /// A watch started after this revision: all later events follow.
     From(Revision),
     Put {
@@ -79,14 +79,14 @@ pub enum Seen {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "entry")]
-pub enum Entry {
+pub enum HistoryEntry {
     Write {
         session: String,
         invoked: Micros,
         returned: Micros,
         key: String,
         operation: Operation,
-        outcome: Outcome,
+        outcome: WriteOutcome,
     },
     /// A successful read.
     Read {
@@ -107,17 +107,17 @@ pub enum Entry {
     Watch {
         watcher: String,
         at: Micros,
-        seen: Seen,
+        seen: WatchRecord,
     },
 }
 
 /// Keeps entries in memory and on disk.
-pub struct Log {
+pub struct HistoryLog {
     start: Instant,
-    kept: Mutex<(Vec<Entry>, BufWriter<File>)>,
+    kept: Mutex<(Vec<HistoryEntry>, BufWriter<File>)>,
 }
 
-impl Log {
+impl HistoryLog {
     pub fn create(path: &Path) -> std::io::Result<Self> {
         Ok(Self { start: Instant::now(), kept: Mutex::new((Vec::new(), BufWriter::new(File::create(path)?))) })
     }
@@ -126,7 +126,7 @@ impl Log {
         u64::try_from(self.start.elapsed().as_micros()).expect("a run is shorter than half a million years")
     }
 
-    pub fn add(&self, entry: Entry) {
+    pub fn add(&self, entry: HistoryEntry) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let line = serde_json::to_string(&entry).expect("entries are plain data");
         writeln!(kept.1, "{line}").expect("the log can be written");
@@ -134,7 +134,7 @@ impl Log {
     }
 
     /// Returns a copy of all entries and flushes the file.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<HistoryEntry> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.1.flush().expect("the log can be written");
         kept.0.clone()
@@ -142,7 +142,7 @@ impl Log {
 }
 
 /// Reads a log from a file.
-pub fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
+pub fn read(path: &Path) -> std::io::Result<Vec<HistoryEntry>> {
     let text = std::fs::read_to_string(path)?;
     text.lines().map(|line| serde_json::from_str(line).map_err(std::io::Error::other)).collect()
 }

@@ -4,62 +4,62 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::applied::{Binding, Rest, Step, Template, Work, WorkSeen, check_rest, check_steps};
+use super::applied::{Binding, FinalState, Observation, ObservedWork, Template, Work, check_final_state, check_steps};
 use super::writes::check;
-use super::{Entry, Operation, Outcome, Revision, Seen, Version};
+use super::{HistoryEntry, Operation, Revision, Version, WatchRecord, WriteOutcome};
 
 fn version(revision: Revision, value: &str) -> Version {
     Version { revision, value: value.to_owned() }
 }
 
-fn write(times: (u64, u64), operation: Operation, outcome: Outcome) -> Entry {
+fn write(times: (u64, u64), operation: Operation, outcome: WriteOutcome) -> HistoryEntry {
     let (invoked, returned) = times;
-    Entry::Write { session: "s".into(), invoked, returned, key: "k".into(), operation, outcome }
+    HistoryEntry::Write { session: "s".into(), invoked, returned, key: "k".into(), operation, outcome }
 }
 
-fn create(times: (u64, u64), value: &str, at: Revision) -> Entry {
-    write(times, Operation::Create { value: value.into() }, Outcome::Acknowledged(Some(at)))
+fn create(times: (u64, u64), value: &str, at: Revision) -> HistoryEntry {
+    write(times, Operation::Create { value: value.into() }, WriteOutcome::Acknowledged(Some(at)))
 }
 
-fn update(times: (u64, u64), value: &str, expected: Revision, at: Revision) -> Entry {
-    write(times, Operation::Update { value: value.into(), expected }, Outcome::Acknowledged(Some(at)))
+fn update(times: (u64, u64), value: &str, expected: Revision, at: Revision) -> HistoryEntry {
+    write(times, Operation::Update { value: value.into(), expected }, WriteOutcome::Acknowledged(Some(at)))
 }
 
-fn maybe(times: (u64, u64), value: &str) -> Entry {
-    write(times, Operation::Patch { value: value.into() }, Outcome::Unknown("timeout".into()))
+fn maybe(times: (u64, u64), value: &str) -> HistoryEntry {
+    write(times, Operation::Patch { value: value.into() }, WriteOutcome::Unknown("timeout".into()))
 }
 
-fn delete(times: (u64, u64), expected: Revision) -> Entry {
-    write(times, Operation::Delete { expected }, Outcome::Acknowledged(None))
+fn delete(times: (u64, u64), expected: Revision) -> HistoryEntry {
+    write(times, Operation::Delete { expected }, WriteOutcome::Acknowledged(None))
 }
 
-fn read(times: (u64, u64), found: Option<Version>) -> Entry {
-    Entry::Read { session: "r".into(), invoked: times.0, returned: times.1, key: "k".into(), found }
+fn read(times: (u64, u64), found: Option<Version>) -> HistoryEntry {
+    HistoryEntry::Read { session: "r".into(), invoked: times.0, returned: times.1, key: "k".into(), found }
 }
 
-fn list(times: (u64, u64), revision: Revision, items: &[(&str, Version)]) -> Entry {
+fn list(times: (u64, u64), revision: Revision, items: &[(&str, Version)]) -> HistoryEntry {
     let items = items.iter().map(|(key, version)| ((*key).to_owned(), version.clone())).collect();
-    Entry::List { session: "l".into(), invoked: times.0, returned: times.1, revision, items }
+    HistoryEntry::List { session: "l".into(), invoked: times.0, returned: times.1, revision, items }
 }
 
-fn saw(watcher: &str, at: u64, seen: Seen) -> Entry {
-    Entry::Watch { watcher: watcher.into(), at, seen }
+fn saw(watcher: &str, at: u64, seen: WatchRecord) -> HistoryEntry {
+    HistoryEntry::Watch { watcher: watcher.into(), at, seen }
 }
 
-fn put(watcher: &str, at: u64, revision: Revision, value: &str) -> Entry {
-    saw(watcher, at, Seen::Put { key: "k".into(), version: version(revision, value) })
+fn put(watcher: &str, at: u64, revision: Revision, value: &str) -> HistoryEntry {
+    saw(watcher, at, WatchRecord::Put { key: "k".into(), version: version(revision, value) })
 }
 
-fn gone(watcher: &str, at: u64, revision: Revision) -> Entry {
-    saw(watcher, at, Seen::Gone { key: "k".into(), revision })
+fn gone(watcher: &str, at: u64, revision: Revision) -> HistoryEntry {
+    saw(watcher, at, WatchRecord::Gone { key: "k".into(), revision })
 }
 
-fn from(watcher: &str, revision: Revision) -> Entry {
-    saw(watcher, 0, Seen::From(revision))
+fn from(watcher: &str, revision: Revision) -> HistoryEntry {
+    saw(watcher, 0, WatchRecord::From(revision))
 }
 
 #[track_caller]
-fn finds(name: &str, expected: &[&str], entries: Vec<Entry>) {
+fn finds(name: &str, expected: &[&str], entries: Vec<HistoryEntry>) {
     let found = check(&entries);
     let mut rules: Vec<&str> = found.iter().map(|violation| violation.rule).collect();
     rules.dedup();
@@ -82,7 +82,7 @@ fn a_correct_history_has_no_violations() {
             create((11, 12), "c", 9),
             put("w", 3, 2, "a"),
             put("w", 5, 5, "b"),
-            saw("w", 6, Seen::Bookmark(6)),
+            saw("w", 6, WatchRecord::Bookmark(6)),
             gone("w", 9, 7),
             put("w", 13, 9, "c"),
         ],
@@ -130,7 +130,7 @@ fn a_correct_history_has_no_violations() {
             from("w", 1),
             create((1, 2), "a", 2),
             put("w", 3, 2, "a"),
-            saw("w", 4, Seen::Ended("reset".into())),
+            saw("w", 4, WatchRecord::Ended("reset".into())),
             update((5, 6), "b", 2, 3),
             from("w", 2),
             put("w", 7, 3, "b"),
@@ -141,14 +141,14 @@ fn a_correct_history_has_no_violations() {
 #[test]
 fn each_planted_violation_of_a_history_is_detected() {
     let base = || vec![from("w", 1), create((1, 2), "a", 2), put("w", 3, 2, "a")];
-    let cases: Vec<(&str, &[&str], Vec<Entry>)> = vec![
+    let cases: Vec<(&str, &[&str], Vec<HistoryEntry>)> = vec![
         (
             "acknowledged, then never seen",
             &["lost write"],
             vec![
                 update((4, 5), "b", 2, 3),
                 put("w", 7, 4, "x"),
-                write((6, 7), Operation::Patch { value: "x".into() }, Outcome::Acknowledged(Some(4))),
+                write((6, 7), Operation::Patch { value: "x".into() }, WriteOutcome::Acknowledged(Some(4))),
             ],
         ),
         (
@@ -166,7 +166,11 @@ fn each_planted_violation_of_a_history_is_detected() {
             &["compare and set"],
             vec![
                 update((4, 9), "b", 2, 3),
-                write((4, 9), Operation::Update { value: "c".into(), expected: 2 }, Outcome::Unknown("reset".into())),
+                write(
+                    (4, 9),
+                    Operation::Update { value: "c".into(), expected: 2 },
+                    WriteOutcome::Unknown("reset".into()),
+                ),
                 put("w", 10, 3, "b"),
                 put("w", 11, 4, "c"),
             ],
@@ -185,7 +189,10 @@ fn each_planted_violation_of_a_history_is_detected() {
         (
             "refused and done",
             &["refused but done"],
-            vec![write((4, 5), Operation::Patch { value: "b".into() }, Outcome::Refused(409)), put("w", 6, 3, "b")],
+            vec![
+                write((4, 5), Operation::Patch { value: "b".into() }, WriteOutcome::Unsupported(409)),
+                put("w", 6, 3, "b"),
+            ],
         ),
         ("done twice", &["happened twice"], vec![maybe((4, 5), "b"), put("w", 6, 3, "b"), put("w", 7, 4, "b")]),
         ("from nowhere", &["invented"], vec![put("w", 6, 3, "z")]),
@@ -216,7 +223,7 @@ fn each_planted_violation_of_a_history_is_detected() {
             vec![
                 update((4, 5), "b", 2, 9),
                 put("w", 6, 9, "b"),
-                write((7, 8), Operation::Patch { value: "c".into() }, Outcome::Acknowledged(Some(5))),
+                write((7, 8), Operation::Patch { value: "c".into() }, WriteOutcome::Acknowledged(Some(5))),
             ],
         ),
         (
@@ -238,7 +245,7 @@ fn each_planted_violation_of_a_history_is_detected() {
         (
             "a watch that skips while it goes on elsewhere",
             &["watch gap"],
-            vec![from("v", 2), update((4, 5), "b", 2, 3), put("w", 6, 3, "b"), saw("v", 7, Seen::Bookmark(3))],
+            vec![from("v", 2), update((4, 5), "b", 2, 3), put("w", 6, 3, "b"), saw("v", 7, WatchRecord::Bookmark(3))],
         ),
         ("a watch that repeats", &["watch order"], vec![put("w", 6, 2, "a")]),
         ("two watches that disagree", &["one history"], vec![from("v", 1), maybe((1, 2), "b"), put("v", 5, 2, "b")]),
@@ -254,7 +261,7 @@ fn manifest(value: &str, replicas: i64) -> Value {
 }
 
 /// One template, divided over two members, completely applied.
-fn rest() -> Rest {
+fn rest() -> FinalState {
     let targets: BTreeMap<String, Option<i64>> = [("m1".into(), Some(2)), ("m2".into(), Some(1))].into();
     let binding = Binding {
         id: "id".into(),
@@ -278,7 +285,7 @@ fn rest() -> Rest {
         object["spec"]["paused"] = json!(false);
         BTreeMap::from([("Deployment/web".to_owned(), object)])
     };
-    Rest {
+    FinalState {
         templates: [(
             "Deployment/web".into(),
             Template { uid: "u".into(), object: manifest("a", 3), ..Template::default() },
@@ -292,8 +299,8 @@ fn rest() -> Rest {
 
 #[test]
 fn differences_from_the_decided_state_are_detected() {
-    assert_eq!(check_rest(&rest()), []);
-    type Plant = fn(&mut Rest);
+    assert_eq!(check_final_state(&rest()), []);
+    type Plant = fn(&mut FinalState);
     let cases: Vec<(&str, &str, Plant)> = vec![
         ("a template without a binding", "has no binding", |rest| {
             rest.templates.insert("Deployment/x".into(), Template::default());
@@ -329,27 +336,34 @@ fn differences_from_the_decided_state_are_detected() {
     for (name, expected, plant) in cases {
         let mut rest = rest();
         plant(&mut rest);
-        let found = check_rest(&rest);
+        let found = check_final_state(&rest);
         assert!(found.iter().any(|violation| violation.what.contains(expected)), "{name}: {found:#?}");
     }
 }
 
-fn worked(at: u64, revision: Revision, print: &str, is_going: bool) -> Step {
+fn worked(at: u64, revision: Revision, print: &str, is_going: bool) -> Observation {
     worked_by("work-m1", at, revision, print, is_going)
 }
 
-fn worked_by(uid: &str, at: u64, revision: Revision, print: &str, is_going: bool) -> Step {
-    let work = WorkSeen {
+fn worked_by(uid: &str, at: u64, revision: Revision, print: &str, is_going: bool) -> Observation {
+    let work = ObservedWork {
         uid: uid.into(),
         generation: i64::try_from(revision).expect("small"),
         print: print.into(),
         is_going,
     };
-    Step::Worked { at, revision, cluster: "m1".into(), object: "Deployment/web".into(), binding: "id".into(), work }
+    Observation::Worked {
+        at,
+        revision,
+        cluster: "m1".into(),
+        object: "Deployment/web".into(),
+        binding: "id".into(),
+        work,
+    }
 }
 
-fn held(at: u64, generation: i64, print: &str) -> Step {
-    Step::Held {
+fn held(at: u64, generation: i64, print: &str) -> Observation {
+    Observation::Held {
         at,
         cluster: "m1".into(),
         object: "Deployment/web".into(),
@@ -359,16 +373,20 @@ fn held(at: u64, generation: i64, print: &str) -> Step {
     }
 }
 
-fn bound(at: u64, revision: Revision) -> Step {
+fn bound(at: u64, revision: Revision) -> Observation {
     let binding = rest().bindings.remove("web-deployment");
-    Step::Bound { at, revision, name: "web-deployment".into(), binding }
+    Observation::Bound { at, revision, name: "web-deployment".into(), binding }
 }
 
 #[test]
 fn undecided_changes_are_detected() {
-    let dropped =
-        || Step::Dropped { at: 9_000_000, cluster: "m1".into(), object: "Deployment/web".into(), uid: "o".into() };
-    let cases: Vec<(&str, &[&str], Vec<Step>)> = vec![
+    let dropped = || Observation::Dropped {
+        at: 9_000_000,
+        cluster: "m1".into(),
+        object: "Deployment/web".into(),
+        uid: "o".into(),
+    };
+    let cases: Vec<(&str, &[&str], Vec<Observation>)> = vec![
         ("in order", &[], vec![worked(1, 1, "a", false), worked(2, 2, "b", false), held(3, 1, "a"), held(4, 2, "b")]),
         ("one left out", &[], vec![worked(1, 1, "a", false), worked(2, 2, "b", false), held(4, 1, "b")]),
         (
@@ -413,14 +431,14 @@ fn undecided_changes_are_detected() {
             vec![
                 bound(1, 1),
                 worked(2, 2, "a", false),
-                Step::Member { at: 7_000_000, revision: 4, cluster: "m1".into(), is_going: true },
+                Observation::Member { at: 7_000_000, revision: 4, cluster: "m1".into(), is_going: true },
                 worked(8_000_000, 5, "a", true),
             ],
         ),
         (
             "a history with a gap is not checked for its order",
             &[],
-            vec![Step::Missed { at: 1, what: "compacted".into() }, worked(1, 1, "a", false), held(3, 1, "z")],
+            vec![Observation::Missed { at: 1, what: "compacted".into() }, worked(1, 1, "a", false), held(3, 1, "z")],
         ),
     ];
     for (name, expected, steps) in cases {

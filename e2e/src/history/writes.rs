@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Micros, Operation, Outcome, Revision, Seen, Version};
+use super::{HistoryEntry, Micros, Operation, Revision, Version, WatchRecord, WriteOutcome};
 
 /// More of the same kind would only hide the first ones.
 const VIOLATIONS_MAX: usize = 50;
@@ -33,17 +33,17 @@ pub struct Counts {
     pub events: usize,
 }
 
-pub fn count(entries: &[Entry]) -> Counts {
+pub fn count(entries: &[HistoryEntry]) -> Counts {
     let mut counts = Counts::default();
     for entry in entries {
         match entry {
-            Entry::Write { outcome: Outcome::Acknowledged(_), .. } => counts.acknowledged += 1,
-            Entry::Write { outcome: Outcome::Refused(_), .. } => counts.refused += 1,
-            Entry::Write { outcome: Outcome::Unknown(_), .. } => counts.unknown += 1,
-            Entry::Read { .. } => counts.reads += 1,
-            Entry::List { .. } => counts.lists += 1,
-            Entry::Watch { seen: Seen::Put { .. } | Seen::Gone { .. }, .. } => counts.events += 1,
-            Entry::Watch { .. } => {}
+            HistoryEntry::Write { outcome: WriteOutcome::Acknowledged(_), .. } => counts.acknowledged += 1,
+            HistoryEntry::Write { outcome: WriteOutcome::Unsupported(_), .. } => counts.refused += 1,
+            HistoryEntry::Write { outcome: WriteOutcome::Unknown(_), .. } => counts.unknown += 1,
+            HistoryEntry::Read { .. } => counts.reads += 1,
+            HistoryEntry::List { .. } => counts.lists += 1,
+            HistoryEntry::Watch { seen: WatchRecord::Put { .. } | WatchRecord::Gone { .. }, .. } => counts.events += 1,
+            HistoryEntry::Watch { .. } => {}
         }
     }
     counts
@@ -51,7 +51,7 @@ pub fn count(entries: &[Entry]) -> Counts {
 
 /// Returns everything in the history that no correct server could have returned. The last list must follow all
 /// writes.
-pub fn check(entries: &[Entry]) -> Vec<Violation> {
+pub fn check(entries: &[HistoryEntry]) -> Vec<Violation> {
     let mut found = Vec::new();
     let truth = Truth::gather(entries, &mut found);
     check_watches(entries, &truth, &mut found);
@@ -80,22 +80,22 @@ struct Truth {
 }
 
 impl Truth {
-    fn gather(entries: &[Entry], found: &mut Vec<Violation>) -> Self {
+    fn gather(entries: &[HistoryEntry], found: &mut Vec<Violation>) -> Self {
         let mut truth = Self::default();
         let mut open: BTreeMap<&str, (Revision, Revision)> = BTreeMap::new();
         for entry in entries {
-            let Entry::Watch { watcher, seen, .. } = entry else { continue };
+            let HistoryEntry::Watch { watcher, seen, .. } = entry else { continue };
             match seen {
-                Seen::From(revision) => {
+                WatchRecord::From(revision) => {
                     truth.covered.extend(open.insert(watcher, (*revision, *revision)));
                 }
-                Seen::Ended(_) => truth.covered.extend(open.remove(watcher.as_str())),
-                Seen::Bookmark(revision) => reach(&mut open, watcher, *revision),
-                Seen::Put { key, version } => {
+                WatchRecord::Ended(_) => truth.covered.extend(open.remove(watcher.as_str())),
+                WatchRecord::Bookmark(revision) => reach(&mut open, watcher, *revision),
+                WatchRecord::Put { key, version } => {
                     reach(&mut open, watcher, version.revision);
                     truth.learn(version.revision, key, Some(&version.value), watcher, found);
                 }
-                Seen::Gone { key, revision } => {
+                WatchRecord::Gone { key, revision } => {
                     reach(&mut open, watcher, *revision);
                     truth.learn(*revision, key, None, watcher, found);
                 }
@@ -159,19 +159,19 @@ fn reach(open: &mut BTreeMap<&str, (Revision, Revision)>, watcher: &str, revisio
 }
 
 /// Each watch delivers all events of its time, once and in order.
-fn check_watches(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
+fn check_watches(entries: &[HistoryEntry], truth: &Truth, found: &mut Vec<Violation>) {
     let mut last: BTreeMap<&str, Revision> = BTreeMap::new();
     for entry in entries {
-        let Entry::Watch { watcher, seen, .. } = entry else { continue };
+        let HistoryEntry::Watch { watcher, seen, .. } = entry else { continue };
         let (revision, is_event) = match seen {
-            Seen::From(revision) => {
+            WatchRecord::From(revision) => {
                 last.insert(watcher, *revision);
                 continue;
             }
-            Seen::Ended(_) => continue,
-            Seen::Bookmark(revision) => (*revision, false),
-            Seen::Put { version, .. } => (version.revision, true),
-            Seen::Gone { revision, .. } => (*revision, true),
+            WatchRecord::Ended(_) => continue,
+            WatchRecord::Bookmark(revision) => (*revision, false),
+            WatchRecord::Put { version, .. } => (version.revision, true),
+            WatchRecord::Gone { revision, .. } => (*revision, true),
         };
         let before = last.get(watcher.as_str()).copied().unwrap_or(0);
         if revision < before || (is_event && revision == before) {
@@ -189,10 +189,12 @@ fn check_watches(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
 }
 
 /// Each acknowledged write happened, on top of its expected state.
-fn check_writes(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
+fn check_writes(entries: &[HistoryEntry], truth: &Truth, found: &mut Vec<Violation>) {
     let mut deleted: BTreeSet<(&str, Revision)> = BTreeSet::new();
     for entry in entries {
-        let Entry::Write { key, operation, outcome: Outcome::Acknowledged(revision), .. } = entry else { continue };
+        let HistoryEntry::Write { key, operation, outcome: WriteOutcome::Acknowledged(revision), .. } = entry else {
+            continue;
+        };
         let value = match operation {
             Operation::Create { value } | Operation::Update { value, .. } | Operation::Patch { value } => value,
             Operation::Delete { expected } => {
@@ -248,10 +250,10 @@ fn check_base(truth: &Truth, key: &str, operation: &Operation, revision: Revisio
 }
 
 /// Every event has an earlier request, happened once, and was not rejected.
-fn check_origins(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
-    let mut asked: BTreeMap<&str, (&str, Micros, &Outcome, &Operation)> = BTreeMap::new();
+fn check_origins(entries: &[HistoryEntry], truth: &Truth, found: &mut Vec<Violation>) {
+    let mut asked: BTreeMap<&str, (&str, Micros, &WriteOutcome, &Operation)> = BTreeMap::new();
     for entry in entries {
-        let Entry::Write { key, operation, outcome, invoked, .. } = entry else { continue };
+        let HistoryEntry::Write { key, operation, outcome, invoked, .. } = entry else { continue };
         let (Operation::Create { value } | Operation::Update { value, .. } | Operation::Patch { value }) = operation
         else {
             continue;
@@ -271,34 +273,41 @@ fn check_origins(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
             found.push(Violation { rule: "happened twice", what });
         }
         match outcome {
-            Outcome::Refused(code) => {
+            WriteOutcome::Unsupported(code) => {
                 let what = format!("{key}={value} was refused with {code} and happened at {revision}");
                 found.push(Violation { rule: "refused but done", what });
             }
             // Acknowledged writes are checked with their own revision.
-            Outcome::Acknowledged(_) => {}
-            Outcome::Unknown(_) => check_base(truth, key, operation, *revision, found),
+            WriteOutcome::Acknowledged(_) => {}
+            WriteOutcome::Unknown(_) => check_base(truth, key, operation, *revision, found),
         }
     }
 }
 
 /// A response is never older than any earlier response to any client.
-fn check_real_time(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
+fn check_real_time(entries: &[HistoryEntry], truth: &Truth, found: &mut Vec<Violation>) {
     // Known facts in order: (time, key, revision).
     let mut facts: Vec<(Micros, &str, Revision)> = Vec::new();
     for entry in entries {
         match entry {
-            Entry::Write { returned, key, outcome: Outcome::Acknowledged(Some(revision)), .. } => {
+            HistoryEntry::Write { returned, key, outcome: WriteOutcome::Acknowledged(Some(revision)), .. } => {
                 facts.push((*returned, key, *revision));
             }
-            Entry::Read { returned, key, found: Some(version), .. } => facts.push((*returned, key, version.revision)),
-            Entry::Watch { at, seen: Seen::Put { key, version }, .. } => facts.push((*at, key, version.revision)),
-            Entry::Watch { at, seen: Seen::Gone { key, revision }, .. } => facts.push((*at, key, *revision)),
+            HistoryEntry::Read { returned, key, found: Some(version), .. } => {
+                facts.push((*returned, key, version.revision))
+            }
+            HistoryEntry::Watch { at, seen: WatchRecord::Put { key, version }, .. } => {
+                facts.push((*at, key, version.revision))
+            }
+            HistoryEntry::Watch { at, seen: WatchRecord::Gone { key, revision }, .. } => {
+                facts.push((*at, key, *revision))
+            }
             _ => {}
         }
     }
     facts.sort_unstable();
-    let mut asks: Vec<(Micros, &Entry)> = entries.iter().filter_map(|entry| Some((invoked(entry)?, entry))).collect();
+    let mut asks: Vec<(Micros, &HistoryEntry)> =
+        entries.iter().filter_map(|entry| Some((invoked(entry)?, entry))).collect();
     asks.sort_by_key(|(at, _)| *at);
     let mut known = facts.into_iter().peekable();
     let (mut newest_of_key, mut newest): (BTreeMap<&str, Revision>, Revision) = (BTreeMap::new(), 0);
@@ -312,15 +321,17 @@ fn check_real_time(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>)
     }
 }
 
-fn invoked(entry: &Entry) -> Option<Micros> {
+fn invoked(entry: &HistoryEntry) -> Option<Micros> {
     match entry {
-        Entry::Write { invoked, .. } | Entry::Read { invoked, .. } | Entry::List { invoked, .. } => Some(*invoked),
-        Entry::Watch { .. } => None,
+        HistoryEntry::Write { invoked, .. }
+        | HistoryEntry::Read { invoked, .. }
+        | HistoryEntry::List { invoked, .. } => Some(*invoked),
+        HistoryEntry::Watch { .. } => None,
     }
 }
 
 fn check_not_older(
-    entry: &Entry,
+    entry: &HistoryEntry,
     newest_of_key: &BTreeMap<&str, Revision>,
     newest: Revision,
     truth: &Truth,
@@ -328,11 +339,13 @@ fn check_not_older(
 ) {
     let of_key = |key: &str| newest_of_key.get(key).copied().unwrap_or(0);
     match entry {
-        Entry::Write { session, key, outcome: Outcome::Acknowledged(Some(revision)), .. } if *revision <= newest => {
+        HistoryEntry::Write { session, key, outcome: WriteOutcome::Acknowledged(Some(revision)), .. }
+            if *revision <= newest =>
+        {
             let what = format!("{session} wrote {key} at {revision}, after {newest} had been returned");
             found.push(Violation { rule: "revisions grow", what });
         }
-        Entry::Read { session, key, found: Some(version), .. } => {
+        HistoryEntry::Read { session, key, found: Some(version), .. } => {
             if version.revision < of_key(key) {
                 let what =
                     format!("{session} read {key} at {}, after {} had been returned", version.revision, of_key(key));
@@ -343,7 +356,7 @@ fn check_not_older(
                 found.push(Violation { rule: "invented", what });
             }
         }
-        Entry::Read { session, key, found: None, .. } => {
+        HistoryEntry::Read { session, key, found: None, .. } => {
             let known = of_key(key);
             let is_gone_since = truth.by_key.get(key).is_none_or(|states| {
                 let at_known = states.range(..=known).next_back().is_none_or(|(_, value)| value.is_none());
@@ -354,7 +367,7 @@ fn check_not_older(
                 found.push(Violation { rule: "stale read", what });
             }
         }
-        Entry::List { session, revision, .. } if *revision < newest => {
+        HistoryEntry::List { session, revision, .. } if *revision < newest => {
             let what = format!("{session} received a list of {revision} after {newest} had been returned");
             found.push(Violation { rule: "stale list", what });
         }
@@ -363,10 +376,10 @@ fn check_not_older(
 }
 
 /// A list is exactly the state at its revision.
-fn check_lists(entries: &[Entry], truth: &Truth, found: &mut Vec<Violation>) {
+fn check_lists(entries: &[HistoryEntry], truth: &Truth, found: &mut Vec<Violation>) {
     let first = truth.covered.first().map_or(Revision::MAX, |(from, _)| *from);
     for entry in entries {
-        let Entry::List { session, revision, items, .. } = entry else { continue };
+        let HistoryEntry::List { session, revision, items, .. } = entry else { continue };
         if !truth.is_covered_between(first, *revision) {
             continue;
         }

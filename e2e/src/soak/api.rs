@@ -22,10 +22,10 @@ pub struct Api {
 }
 
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ApiAnswer {
     Done(Value),
     /// It certainly did not happen.
-    Refused(u16, String),
+    Unsupported(u16, String),
     Unknown(String),
 }
 
@@ -54,27 +54,27 @@ impl Api {
         Ok(Self { client: kube::Client::try_from(config).map_err(|error| error.to_string())? })
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> ApiAnswer {
         self.ask(Method::GET, path, None).await
     }
 
-    pub async fn create(&self, path: &str, object: &Value) -> Answer {
+    pub async fn create(&self, path: &str, object: &Value) -> ApiAnswer {
         self.ask(Method::POST, path, Some(("application/json", object))).await
     }
 
-    pub async fn update(&self, path: &str, object: &Value) -> Answer {
+    pub async fn update(&self, path: &str, object: &Value) -> ApiAnswer {
         self.ask(Method::PUT, path, Some(("application/json", object))).await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> Answer {
+    pub async fn merge(&self, path: &str, patch: &Value) -> ApiAnswer {
         self.ask(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
     }
 
-    pub async fn delete(&self, path: &str, options: &Value) -> Answer {
+    pub async fn delete(&self, path: &str, options: &Value) -> ApiAnswer {
         self.ask(Method::DELETE, path, Some(("application/json", options))).await
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Answer {
+    async fn ask(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> ApiAnswer {
         let mut request = Request::builder().method(method).uri(path);
         if let Some((kind, _)) = body {
             request = request.header("Content-Type", kind);
@@ -88,8 +88,8 @@ impl Api {
             Ok::<_, String>((code, bytes))
         });
         match answered.await {
-            Err(_) => Answer::Unknown("timeout".to_owned()),
-            Ok(Err(why)) => Answer::Unknown(why),
+            Err(_) => ApiAnswer::Unknown("timeout".to_owned()),
+            Ok(Err(why)) => ApiAnswer::Unknown(why),
             Ok(Ok((code, bytes))) => judge(code, serde_json::from_slice(&bytes).unwrap_or_default()),
         }
     }
@@ -133,13 +133,13 @@ fn ended(error: &kube::Error) -> Ended {
 }
 
 /// A server error leaves the result of the request open; 429 and client errors do not.
-fn judge(code: u16, body: Value) -> Answer {
+fn judge(code: u16, body: Value) -> ApiAnswer {
     let message = || body["message"].as_str().unwrap_or_default().to_owned();
     match code {
-        200..=299 => Answer::Done(body),
-        429 => Answer::Refused(code, message()),
-        500.. => Answer::Unknown(format!("{code} {}", message())),
-        _ => Answer::Refused(code, message()),
+        200..=299 => ApiAnswer::Done(body),
+        429 => ApiAnswer::Unsupported(code, message()),
+        500.. => ApiAnswer::Unknown(format!("{code} {}", message())),
+        _ => ApiAnswer::Unsupported(code, message()),
     }
 }
 

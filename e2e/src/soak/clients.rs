@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Answer, Api, Change, Ended, revision};
-use super::chance::Chance;
-use crate::history::{Entry, Log, Operation, Outcome, Seen, Version};
+use super::api::{Api, ApiAnswer, Change, Ended, revision};
+use super::random::SeededRandom;
+use crate::history::{HistoryEntry, HistoryLog, Operation, Version, WatchRecord, WriteOutcome};
 
 pub const NAMESPACE: &str = "history";
 const KEYS: &[&str] = &["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -21,8 +21,8 @@ pub struct Session {
     pub name: String,
     /// Requests may go to any of them.
     pub replicas: Vec<Api>,
-    pub log: Arc<Log>,
-    pub chance: Chance,
+    pub log: Arc<HistoryLog>,
+    pub random: SeededRandom,
     /// Unique values consist of the session's name and this counter.
     pub written: u64,
 }
@@ -31,15 +31,15 @@ impl Session {
     pub async fn run(mut self, cancel: CancellationToken) {
         while !cancel.is_cancelled() {
             self.act().await;
-            let pause = Duration::from_millis(self.chance.between(1, 60));
+            let pause = Duration::from_millis(self.random.between(1, 60));
             tokio::time::sleep(pause).await;
         }
     }
 
     async fn act(&mut self) {
-        let api = self.chance.pick(&self.replicas).clone();
-        let key = *self.chance.pick(KEYS);
-        match self.chance.between(0, 100) {
+        let api = self.random.pick(&self.replicas).clone();
+        let key = *self.random.pick(KEYS);
+        match self.random.between(0, 100) {
             0..=24 => drop(self.read(&api, key).await),
             25..=54 => self.update(&api, key).await,
             55..=69 => self.patch(&api, key).await,
@@ -53,15 +53,15 @@ impl Session {
         let invoked = self.log.now();
         let answer = api.get(&format!("{PATH}/{key}")).await;
         let found = match &answer {
-            Answer::Done(object) => Some(version(object)),
-            Answer::Refused(404, _) => None,
+            ApiAnswer::Done(object) => Some(version(object)),
+            ApiAnswer::Unsupported(404, _) => None,
             // A failed read is not recorded.
             _ => return None,
         };
         let (session, returned) = (self.name.clone(), self.log.now());
-        self.log.add(Entry::Read { session, invoked, returned, key: key.to_owned(), found: found.clone() });
+        self.log.add(HistoryEntry::Read { session, invoked, returned, key: key.to_owned(), found: found.clone() });
         match answer {
-            Answer::Done(object) => found.map(|version| (version, object)),
+            ApiAnswer::Done(object) => found.map(|version| (version, object)),
             _ => None,
         }
     }
@@ -80,7 +80,7 @@ impl Session {
         let value = self.value();
         object["data"]["value"] = json!(value);
         // Written to another replica than read from, as behind a load balancer.
-        let other = self.chance.pick(&self.replicas).clone();
+        let other = self.random.pick(&self.replicas).clone();
         let invoked = self.log.now();
         let answer = other.update(&format!("{PATH}/{key}"), &object).await;
         self.wrote(invoked, key, Operation::Update { value, expected: before.revision }, answer);
@@ -104,9 +104,9 @@ impl Session {
 
     pub async fn list(&mut self, api: &Api) {
         let invoked = self.log.now();
-        if let Answer::Done(list) = api.get(LIST).await {
+        if let ApiAnswer::Done(list) = api.get(LIST).await {
             let (session, returned, revision) = (self.name.clone(), self.log.now(), revision(&list));
-            self.log.add(Entry::List { session, invoked, returned, revision, items: items(&list) });
+            self.log.add(HistoryEntry::List { session, invoked, returned, revision, items: items(&list) });
         }
     }
 
@@ -115,28 +115,28 @@ impl Session {
         format!("{}-{}", self.name, self.written)
     }
 
-    fn wrote(&self, invoked: u64, key: &str, operation: Operation, answer: Answer) {
+    fn wrote(&self, invoked: u64, key: &str, operation: Operation, answer: ApiAnswer) {
         let is_deletion = matches!(operation, Operation::Delete { .. });
         let outcome = match answer {
-            Answer::Done(_) if is_deletion => Outcome::Acknowledged(None),
-            Answer::Done(object) => Outcome::Acknowledged(Some(revision(&object))),
-            Answer::Refused(code, _) => Outcome::Refused(code),
-            Answer::Unknown(why) => Outcome::Unknown(why),
+            ApiAnswer::Done(_) if is_deletion => WriteOutcome::Acknowledged(None),
+            ApiAnswer::Done(object) => WriteOutcome::Acknowledged(Some(revision(&object))),
+            ApiAnswer::Unsupported(code, _) => WriteOutcome::Unsupported(code),
+            ApiAnswer::Unknown(why) => WriteOutcome::Unknown(why),
         };
         let (session, returned) = (self.name.clone(), self.log.now());
-        self.log.add(Entry::Write { session, invoked, returned, key: key.to_owned(), operation, outcome });
+        self.log.add(HistoryEntry::Write { session, invoked, returned, key: key.to_owned(), operation, outcome });
     }
 }
 
 /// Watches all keys until cancelled, resuming at the next replica after each interruption.
-pub async fn watch(name: String, replicas: Vec<Api>, log: Arc<Log>, from: u64, cancel: CancellationToken) {
-    let add = |seen| log.add(Entry::Watch { watcher: name.clone(), at: log.now(), seen });
+pub async fn watch(name: String, replicas: Vec<Api>, log: Arc<HistoryLog>, from: u64, cancel: CancellationToken) {
+    let add = |seen| log.add(HistoryEntry::Watch { watcher: name.clone(), at: log.now(), seen });
     let mut last = from;
     for api in replicas.iter().cycle() {
         if cancel.is_cancelled() {
             return;
         }
-        add(Seen::From(last));
+        add(WatchRecord::From(last));
         let since = last.to_string();
         let watching = api.watch(LIST, &since, |change| {
             let (at, seen) = saw(&change);
@@ -147,7 +147,7 @@ pub async fn watch(name: String, replicas: Vec<Api>, log: Arc<Log>, from: u64, c
             ended = watching => ended,
             () = cancel.cancelled() => return,
         };
-        add(Seen::Ended(format!("{ended:?}")));
+        add(WatchRecord::Ended(format!("{ended:?}")));
         if ended == Ended::TooOld {
             last = newest(&replicas, &cancel).await.unwrap_or(last);
         }
@@ -160,7 +160,7 @@ async fn newest(replicas: &[Api], cancel: &CancellationToken) -> Option<u64> {
         if cancel.is_cancelled() {
             break;
         }
-        if let Answer::Done(list) = api.get(LIST).await {
+        if let ApiAnswer::Done(list) = api.get(LIST).await {
             return Some(revision(&list));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -168,14 +168,14 @@ async fn newest(replicas: &[Api], cancel: &CancellationToken) -> Option<u64> {
     None
 }
 
-fn saw(change: &Change) -> (u64, Seen) {
+fn saw(change: &Change) -> (u64, WatchRecord) {
     let key = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match change {
-        Change::Put(object) => (revision(object), Seen::Put { key: key(object), version: version(object) }),
-        Change::Gone(object) => (revision(object), Seen::Gone { key: key(object), revision: revision(object) }),
+        Change::Put(object) => (revision(object), WatchRecord::Put { key: key(object), version: version(object) }),
+        Change::Gone(object) => (revision(object), WatchRecord::Gone { key: key(object), revision: revision(object) }),
         Change::Bookmark(text) => {
             let at = text.parse().unwrap_or(0);
-            (at, Seen::Bookmark(at))
+            (at, WatchRecord::Bookmark(at))
         }
     }
 }

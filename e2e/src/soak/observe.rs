@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{Answer, Api, Change, Ended, revision};
-use super::users::{NAMESPACE, Wishes};
-use super::world::{Site, World};
-use crate::history::applied::{Binding, Rest, Step, Template, Work, WorkSeen};
+use super::api::{Api, ApiAnswer, Change, Ended, revision};
+use super::system::{SoakMember, SoakSystem};
+use super::users::{NAMESPACE, RequestedState};
+use crate::history::applied::{Binding, FinalState, Observation, ObservedWork, Template, Work};
 
 const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/soak/resourcebindings";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -25,12 +25,12 @@ const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
 const SPACE_PREFIX: &str = "karmada-es-";
 
 /// Maps a change to an observation, if relevant.
-type Notice = Box<dyn Fn(u64, &Change) -> Option<Step> + Send + Sync>;
+type ObservationFilter = Box<dyn Fn(u64, &Change) -> Option<Observation> + Send + Sync>;
 
 /// All observations, in memory and on disk.
 pub struct Steps {
     start: Instant,
-    kept: Mutex<(Vec<Step>, BufWriter<File>)>,
+    kept: Mutex<(Vec<Observation>, BufWriter<File>)>,
 }
 
 impl Steps {
@@ -42,14 +42,14 @@ impl Steps {
         u64::try_from(self.start.elapsed().as_micros()).expect("a run is shorter than half a million years")
     }
 
-    fn add(&self, step: Step) {
+    fn add(&self, step: Observation) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         writeln!(kept.1, "{}", serde_json::to_string(&step).expect("steps are plain data"))
             .expect("the log can be written");
         kept.0.push(step);
     }
 
-    pub fn all(&self) -> Vec<Step> {
+    pub fn all(&self) -> Vec<Observation> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.1.flush().expect("the log can be written");
         kept.0.clone()
@@ -57,16 +57,16 @@ impl Steps {
 }
 
 /// Starts all watches. They end with the token.
-pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
-    let spawn = |apis: Vec<Api>, path: String, step: Notice| {
+pub fn begin(system: &SoakSystem, steps: &Arc<Steps>, cancel: &CancellationToken) -> Vec<tokio::task::JoinHandle<()>> {
+    let spawn = |apis: Vec<Api>, path: String, step: ObservationFilter| {
         tokio::spawn(follow(apis, path, Arc::clone(steps), step, cancel.clone()))
     };
     let mut tasks = vec![
-        spawn(world.replicas.clone(), BINDINGS.to_owned(), Box::new(bound)),
-        spawn(world.replicas.clone(), CLUSTERS.to_owned(), Box::new(joined)),
-        spawn(world.replicas.clone(), WORKS.to_owned(), Box::new(worked)),
+        spawn(system.replicas.clone(), BINDINGS.to_owned(), Box::new(bound)),
+        spawn(system.replicas.clone(), CLUSTERS.to_owned(), Box::new(joined)),
+        spawn(system.replicas.clone(), WORKS.to_owned(), Box::new(worked)),
     ];
-    for site in &world.members {
+    for site in &system.members {
         for (kind, path) in KINDS {
             let (cluster, kind) = (site.name.clone(), (*kind).to_owned());
             let step = move |at, change: &Change| held(at, &cluster, &kind, change);
@@ -76,7 +76,7 @@ pub fn begin(world: &World, steps: &Arc<Steps>, cancel: &CancellationToken) -> V
     tasks
 }
 
-async fn follow(apis: Vec<Api>, path: String, steps: Arc<Steps>, step: Notice, cancel: CancellationToken) {
+async fn follow(apis: Vec<Api>, path: String, steps: Arc<Steps>, step: ObservationFilter, cancel: CancellationToken) {
     let mut last: Option<String> = None;
     let mut is_first = true;
     for api in apis.iter().cycle() {
@@ -84,9 +84,9 @@ async fn follow(apis: Vec<Api>, path: String, steps: Arc<Steps>, step: Notice, c
             return;
         }
         let Some(from) = last.clone() else {
-            if let Answer::Done(list) = api.get(&path).await {
+            if let ApiAnswer::Done(list) = api.get(&path).await {
                 if !is_first {
-                    steps.add(Step::Missed { at: steps.now(), what: path.clone() });
+                    steps.add(Observation::Missed { at: steps.now(), what: path.clone() });
                 }
                 is_first = false;
                 last = Some(revision(&list).to_string());
@@ -115,55 +115,57 @@ async fn follow(apis: Vec<Api>, path: String, steps: Arc<Steps>, step: Notice, c
 }
 
 impl Steps {
-    fn kept_from(&self, step: Option<Step>) {
+    fn kept_from(&self, step: Option<Observation>) {
         if let Some(step) = step {
             self.add(step);
         }
     }
 }
 
-fn bound(at: u64, change: &Change) -> Option<Step> {
+fn bound(at: u64, change: &Change) -> Option<Observation> {
     match change {
         Change::Put(object) => {
             let binding = Some(read_binding(object));
-            Some(Step::Bound { at, revision: revision(object), name: name(object), binding })
+            Some(Observation::Bound { at, revision: revision(object), name: name(object), binding })
         }
-        Change::Gone(object) => Some(Step::Bound { at, revision: revision(object), name: name(object), binding: None }),
+        Change::Gone(object) => {
+            Some(Observation::Bound { at, revision: revision(object), name: name(object), binding: None })
+        }
         Change::Bookmark(_) => None,
     }
 }
 
-fn joined(at: u64, change: &Change) -> Option<Step> {
+fn joined(at: u64, change: &Change) -> Option<Observation> {
     let (object, is_going) = match change {
         Change::Put(object) => (object, !object["metadata"]["deletionTimestamp"].is_null()),
         Change::Gone(object) => (object, true),
         Change::Bookmark(_) => return None,
     };
-    Some(Step::Member { at, revision: revision(object), cluster: name(object), is_going })
+    Some(Observation::Member { at, revision: revision(object), cluster: name(object), is_going })
 }
 
-fn worked(at: u64, change: &Change) -> Option<Step> {
+fn worked(at: u64, change: &Change) -> Option<Observation> {
     let (object, is_gone) = match change {
         Change::Put(object) => (object, false),
         Change::Gone(object) => (object, true),
         Change::Bookmark(_) => return None,
     };
     let work = read_work(object)?;
-    let seen = WorkSeen {
+    let seen = ObservedWork {
         uid: work.uid,
         generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
         print: print(&work.manifest),
         is_going: work.is_going || is_gone,
     };
     let Work { cluster, object: named, binding, .. } = work;
-    Some(Step::Worked { at, revision: revision(object), cluster, object: named, binding, work: seen })
+    Some(Observation::Worked { at, revision: revision(object), cluster, object: named, binding, work: seen })
 }
 
-fn held(at: u64, cluster: &str, kind: &str, change: &Change) -> Option<Step> {
+fn held(at: u64, cluster: &str, kind: &str, change: &Change) -> Option<Observation> {
     let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let cluster = cluster.to_owned();
     match change {
-        Change::Put(object) => Some(Step::Held {
+        Change::Put(object) => Some(Observation::Held {
             at,
             cluster,
             object: format!("{kind}/{}", name(object)),
@@ -172,7 +174,7 @@ fn held(at: u64, cluster: &str, kind: &str, change: &Change) -> Option<Step> {
             print: print(object),
         }),
         Change::Gone(object) => {
-            Some(Step::Dropped { at, cluster, object: format!("{kind}/{}", name(object)), uid: uid(object) })
+            Some(Observation::Dropped { at, cluster, object: format!("{kind}/{}", name(object)), uid: uid(object) })
         }
         Change::Bookmark(_) => None,
     }
@@ -235,27 +237,27 @@ fn read_work(object: &Value) -> Option<Work> {
 }
 
 /// Reads the final state. Members that are not joined are ignored.
-pub async fn take_stock(world: &World, wishes: &Wishes) -> Result<Rest, String> {
-    let api = &world.replicas[0];
-    let mut rest = Rest::default();
+pub async fn take_stock(system: &SoakSystem, requested: &RequestedState) -> Result<FinalState, String> {
+    let api = &system.replicas[0];
+    let mut rest = FinalState::default();
     for (kind, path) in KINDS {
         for item in list(api, path).await? {
             let Some(policy) = item["metadata"]["labels"]["soak-policy"].as_str() else { continue };
             let number = policy.trim_start_matches('p').parse::<u64>().unwrap_or(u64::MAX);
-            let overrides = wishes.overrides.get(&number).cloned().into_iter().collect();
+            let overrides = requested.overrides.get(&number).cloned().into_iter().collect();
             let uid = item["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             rest.templates.insert(format!("{kind}/{}", name(&item)), Template { uid, overrides, object: item });
         }
     }
     rest.bindings = list(api, BINDINGS).await?.iter().map(|item| (name(item), read_binding(item))).collect();
     rest.works = list(api, WORKS).await?.iter().filter_map(read_work).collect();
-    for site in &world.members {
+    for site in &system.members {
         rest.members.insert(site.name.clone(), holdings(site).await?);
     }
     Ok(rest)
 }
 
-async fn holdings(site: &Site) -> Result<BTreeMap<String, Value>, String> {
+async fn holdings(site: &SoakMember) -> Result<BTreeMap<String, Value>, String> {
     let mut held = BTreeMap::new();
     for (kind, path) in KINDS {
         for item in list(&site.api, &format!("{path}{MANAGED}")).await? {
@@ -267,14 +269,14 @@ async fn holdings(site: &Site) -> Result<BTreeMap<String, Value>, String> {
 
 async fn list(api: &Api, path: &str) -> Result<Vec<Value>, String> {
     match api.get(path).await {
-        Answer::Done(list) => Ok(items(&list).to_vec()),
+        ApiAnswer::Done(list) => Ok(items(&list).to_vec()),
         other => Err(format!("{path}: {other:?}")),
     }
 }
 
 /// Returns the members that are ready according to the control plane.
-pub async fn ready_members(world: &World) -> Result<BTreeSet<String>, String> {
-    let clusters = list(&world.replicas[0], CLUSTERS).await?;
+pub async fn ready_members(system: &SoakSystem) -> Result<BTreeSet<String>, String> {
+    let clusters = list(&system.replicas[0], CLUSTERS).await?;
     let is_ready = |cluster: &&Value| {
         let taints = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
         has_condition(cluster, "Ready") && taints.is_empty()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::chance::Chance;
+use super::random::SeededRandom;
 use crate::faults::Fault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub enum Engine {
 
 /// The parameters of a run; the first line of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SoakPlan {
     pub seed: u64,
     pub seconds: u64,
     pub engine: Engine,
@@ -30,7 +30,7 @@ pub struct Plan {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct ScheduledStep {
     pub at_ms: u64,
     pub action: Action,
 }
@@ -39,13 +39,13 @@ pub struct Step {
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     Fault { target: String, fault: Fault, for_ms: u64 },
-    User(Deed),
+    User(UserAction),
 }
 
 /// A user action. Numbers identify templates, policies and placements; see `users.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Deed {
+pub enum UserAction {
     Write { template: u64, replicas: u64 },
     Delete { template: u64 },
     Place { policy: u64, placement: u64 },
@@ -68,7 +68,7 @@ pub const LIGHT_MEMBERS: u64 = 3;
 pub const LEAVING: u64 = 1;
 
 /// Names of the fault targets.
-pub fn targets(plan: &Plan) -> Vec<String> {
+pub fn targets(plan: &SoakPlan) -> Vec<String> {
     let mut names = Vec::new();
     match plan.engine {
         Engine::Embedded => names.push("plane-0".to_owned()),
@@ -87,7 +87,7 @@ pub fn targets(plan: &Plan) -> Vec<String> {
     names
 }
 
-pub fn draw(plan: &Plan) -> Vec<Step> {
+pub fn draw(plan: &SoakPlan) -> Vec<ScheduledStep> {
     let mut steps = draw_faults(plan);
     if plan.has_members {
         steps.extend(draw_deeds(plan));
@@ -96,32 +96,32 @@ pub fn draw(plan: &Plan) -> Vec<Step> {
     steps
 }
 
-fn draw_faults(plan: &Plan) -> Vec<Step> {
-    let mut chance = Chance::new(plan.seed, 1);
+fn draw_faults(plan: &SoakPlan) -> Vec<ScheduledStep> {
+    let mut random = SeededRandom::new(plan.seed, 1);
     let (names, end) = (targets(plan), plan.seconds * 1000);
     let mut steps = Vec::new();
     let mut at_ms = 2000;
     while at_ms + 1000 < end {
-        let target = chance.pick(&names).clone();
-        let fault = draw_fault(plan, &target, &mut chance);
+        let target = random.pick(&names).clone();
+        let fault = draw_fault(plan, &target, &mut random);
         let longest = match fault {
             Fault::Kill => 4000,
             _ => 14_000,
         };
-        let for_ms = chance.between(200, longest).min(end - at_ms);
-        steps.push(Step { at_ms, action: Action::Fault { target, fault, for_ms } });
+        let for_ms = random.between(200, longest).min(end - at_ms);
+        steps.push(ScheduledStep { at_ms, action: Action::Fault { target, fault, for_ms } });
         // Mostly one at a time, sometimes several at once.
-        let pause = chance.between(500, 5000);
-        at_ms += if chance.percent(70) { for_ms + pause } else { pause };
+        let pause = random.between(500, 5000);
+        at_ms += if random.percent(70) { for_ms + pause } else { pause };
     }
     steps
 }
 
-fn draw_fault(plan: &Plan, target: &str, chance: &mut Chance) -> Fault {
-    let seconds = *chance.pick(&[-7200, -3600, -40, -5, 5, 40, 3600, 7200]);
+fn draw_fault(plan: &SoakPlan, target: &str, random: &mut SeededRandom) -> Fault {
+    let seconds = *random.pick(&[-7200, -3600, -40, -5, 5, 40, 3600, 7200]);
     let clock = Fault::Clock { seconds };
-    let slow_disk = Fault::SlowDisk { ms: chance.between(20, 1500) };
-    let slow_network = Fault::SlowNetwork { ms: chance.between(20, 400) };
+    let slow_disk = Fault::SlowDisk { ms: random.between(20, 1500) };
+    let slow_network = Fault::SlowNetwork { ms: random.between(20, 400) };
     let (kill, pause) = (Fault::Kill, Fault::Pause);
     let menu: Vec<Fault> = match target.split('-').next().unwrap_or_default() {
         "plane" if plan.engine == Engine::Embedded => {
@@ -133,56 +133,57 @@ fn draw_fault(plan: &Plan, target: &str, chance: &mut Chance) -> Fault {
         _ if target == format!("member-{LIGHT_MEMBERS}") => vec![kill, pause],
         _ => vec![kill, pause, Fault::Partition, Fault::Unplug, slow_disk, Fault::FullDisk, clock],
     };
-    *chance.pick(&menu)
+    *random.pick(&menu)
 }
 
-fn draw_deeds(plan: &Plan) -> Vec<Step> {
-    let mut chance = Chance::new(plan.seed, 2);
+fn draw_deeds(plan: &SoakPlan) -> Vec<ScheduledStep> {
+    let mut random = SeededRandom::new(plan.seed, 2);
     let end = plan.seconds * 1000;
     let mut steps = Vec::new();
     let mut has_left = false;
     let mut at_ms = 500;
     while at_ms < end {
-        let deed = draw_deed(&mut chance, &mut has_left);
-        steps.push(Step { at_ms, action: Action::User(deed) });
-        at_ms += chance.between(50, 900);
+        let action = draw_deed(&mut random, &mut has_left);
+        steps.push(ScheduledStep { at_ms, action: Action::User(action) });
+        at_ms += random.between(50, 900);
     }
     // Reverts actions that would prevent convergence.
-    let undo = (0..LIGHT_MEMBERS).flat_map(|cluster| [Deed::Uncordon { cluster }, Deed::Untaint { cluster }]);
-    let back = has_left.then_some(Deed::Join { cluster: LEAVING });
-    steps.extend(undo.chain(back).map(|deed| Step { at_ms: end, action: Action::User(deed) }));
+    let undo =
+        (0..LIGHT_MEMBERS).flat_map(|cluster| [UserAction::Uncordon { cluster }, UserAction::Untaint { cluster }]);
+    let back = has_left.then_some(UserAction::Join { cluster: LEAVING });
+    steps.extend(undo.chain(back).map(|action| ScheduledStep { at_ms: end, action: Action::User(action) }));
     steps
 }
 
-fn draw_deed(chance: &mut Chance, has_left: &mut bool) -> Deed {
-    let template = chance.between(0, TEMPLATES);
-    let policy = chance.between(0, POLICIES);
-    let cluster = chance.between(0, LIGHT_MEMBERS);
-    match chance.between(0, 100) {
-        0..=54 => Deed::Write { template, replicas: chance.between(0, 9) },
-        55..=66 => Deed::Delete { template },
-        67..=76 => Deed::Place { policy, placement: chance.between(0, PLACEMENTS) },
-        77..=82 => Deed::Override { policy, cluster },
-        83..=85 => Deed::DropOverride { policy },
-        86..=88 => Deed::Cordon { cluster },
-        89..=91 => Deed::Uncordon { cluster },
-        92..=93 => Deed::Taint { cluster },
-        94..=96 => Deed::Untaint { cluster },
+fn draw_deed(random: &mut SeededRandom, has_left: &mut bool) -> UserAction {
+    let template = random.between(0, TEMPLATES);
+    let policy = random.between(0, POLICIES);
+    let cluster = random.between(0, LIGHT_MEMBERS);
+    match random.between(0, 100) {
+        0..=54 => UserAction::Write { template, replicas: random.between(0, 9) },
+        55..=66 => UserAction::Delete { template },
+        67..=76 => UserAction::Place { policy, placement: random.between(0, PLACEMENTS) },
+        77..=82 => UserAction::Override { policy, cluster },
+        83..=85 => UserAction::DropOverride { policy },
+        86..=88 => UserAction::Cordon { cluster },
+        89..=91 => UserAction::Uncordon { cluster },
+        92..=93 => UserAction::Taint { cluster },
+        94..=96 => UserAction::Untaint { cluster },
         _ => {
             *has_left = !*has_left;
-            if *has_left { Deed::Unjoin { cluster: LEAVING } } else { Deed::Join { cluster: LEAVING } }
+            if *has_left { UserAction::Unjoin { cluster: LEAVING } } else { UserAction::Join { cluster: LEAVING } }
         }
     }
 }
 
-pub fn write(path: &Path, plan: &Plan, steps: &[Step]) -> std::io::Result<()> {
+pub fn write(path: &Path, plan: &SoakPlan, steps: &[ScheduledStep]) -> std::io::Result<()> {
     let first = serde_json::to_string(plan).map_err(std::io::Error::other)?;
     let lines = steps.iter().map(|step| serde_json::to_string(step).map_err(std::io::Error::other));
     let lines: Vec<String> = std::iter::once(Ok(first)).chain(lines).collect::<Result<_, _>>()?;
     std::fs::write(path, lines.join("\n") + "\n")
 }
 
-pub fn read(path: &Path) -> std::io::Result<(Plan, Vec<Step>)> {
+pub fn read(path: &Path) -> std::io::Result<(SoakPlan, Vec<ScheduledStep>)> {
     let text = std::fs::read_to_string(path)?;
     let mut lines = text.lines();
     let plan = serde_json::from_str(lines.next().unwrap_or_default()).map_err(std::io::Error::other)?;
@@ -194,8 +195,8 @@ pub fn read(path: &Path) -> std::io::Result<(Plan, Vec<Step>)> {
 mod tests {
     use super::*;
 
-    fn plan(engine: Engine) -> Plan {
-        Plan { seed: 7, seconds: 120, engine, has_members: true, has_real_member: true, toleration_seconds: 300 }
+    fn plan(engine: Engine) -> SoakPlan {
+        SoakPlan { seed: 7, seconds: 120, engine, has_members: true, has_real_member: true, toleration_seconds: 300 }
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
             let plan = plan(engine);
             let steps = draw(&plan);
             assert_eq!(steps, draw(&plan));
-            assert_ne!(steps, draw(&Plan { seed: 8, ..plan.clone() }));
+            assert_ne!(steps, draw(&SoakPlan { seed: 8, ..plan.clone() }));
             let file = folder.path().join("schedule.jsonl");
             write(&file, &plan, &steps).expect("written");
             assert_eq!(read(&file).expect("read"), (plan, steps));
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_target_and_every_kind_of_action_occurs() {
-        let plan = Plan { seconds: 3600, ..plan(Engine::Etcd) };
+        let plan = SoakPlan { seconds: 3600, ..plan(Engine::Etcd) };
         let steps = draw(&plan);
         let text = format!("{steps:?}");
         for target in targets(&plan) {

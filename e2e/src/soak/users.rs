@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::api::Answer;
-use super::schedule::{Deed, POLICIES};
-use super::world::World;
+use super::api::ApiAnswer;
+use super::schedule::{POLICIES, UserAction};
+use super::system::SoakSystem;
 
 pub const NAMESPACE: &str = "soak";
 const DEED_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// The state last requested by users.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct RequestedState {
     /// By policy: the member with an override annotation, and its value.
     pub overrides: BTreeMap<u64, (String, String)>,
     pub joined: BTreeSet<String>,
 }
 
 pub struct Users {
-    pub world: Arc<World>,
-    pub wishes: Arc<Mutex<Wishes>>,
+    pub system: Arc<SoakSystem>,
+    pub requested: Arc<Mutex<RequestedState>>,
     /// Makes every write different.
     pub written: u64,
     attempt: usize,
 }
 
 impl Users {
-    pub fn new(world: Arc<World>) -> Self {
-        Self { world, wishes: Arc::default(), written: 0, attempt: 0 }
+    pub fn new(system: Arc<SoakSystem>) -> Self {
+        Self { system, requested: Arc::default(), written: 0, attempt: 0 }
     }
 
     /// Creates the namespace and the policies, and joins all members.
@@ -45,34 +45,34 @@ impl Users {
         for policy in 0..POLICIES {
             self.place(policy, policy).await?;
         }
-        for number in 0..self.world.members.len() {
-            if !self.world.members[number].is_pull {
+        for number in 0..self.system.members.len() {
+            if !self.system.members[number].is_pull {
                 self.join(number).await?;
             }
         }
-        let names = self.world.members.iter().map(|site| site.name.clone());
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined = names.collect();
+        let names = self.system.members.iter().map(|site| site.name.clone());
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).joined = names.collect();
         Ok(())
     }
 
-    pub async fn act(&mut self, deed: &Deed) -> Result<(), String> {
-        let member = |cluster: u64| self.world.members[usize::try_from(cluster).unwrap_or(0)].name.clone();
-        match deed {
-            Deed::Write { template, replicas } => self.write(*template, *replicas).await,
-            Deed::Delete { template } => self.delete(&template_path(*template), &template_name(*template)).await,
-            Deed::Place { policy, placement } => self.place(*policy, *placement).await,
-            Deed::Override { policy, cluster } => self.override_for(*policy, member(*cluster)).await,
-            Deed::DropOverride { policy } => {
+    pub async fn act(&mut self, action: &UserAction) -> Result<(), String> {
+        let member = |cluster: u64| self.system.members[usize::try_from(cluster).unwrap_or(0)].name.clone();
+        match action {
+            UserAction::Write { template, replicas } => self.write(*template, *replicas).await,
+            UserAction::Delete { template } => self.delete(&template_path(*template), &template_name(*template)).await,
+            UserAction::Place { policy, placement } => self.place(*policy, *placement).await,
+            UserAction::Override { policy, cluster } => self.override_for(*policy, member(*cluster)).await,
+            UserAction::DropOverride { policy } => {
                 self.delete(&policies_path("overridepolicies"), &format!("o{policy}")).await?;
-                self.wishes.lock().unwrap_or_else(PoisonError::into_inner).overrides.remove(policy);
+                self.requested.lock().unwrap_or_else(PoisonError::into_inner).overrides.remove(policy);
                 Ok(())
             }
-            Deed::Cordon { cluster } => self.command(&["cordon", &member(*cluster)]).await,
-            Deed::Uncordon { cluster } => self.command(&["uncordon", &member(*cluster)]).await,
-            Deed::Taint { cluster } => self.taint(&member(*cluster), "soak=yes:NoExecute").await,
-            Deed::Untaint { cluster } => self.taint(&member(*cluster), "soak:NoExecute-").await,
-            Deed::Unjoin { cluster } => self.unjoin(usize::try_from(*cluster).unwrap_or(0)).await,
-            Deed::Join { cluster } => self.join(usize::try_from(*cluster).unwrap_or(0)).await,
+            UserAction::Cordon { cluster } => self.command(&["cordon", &member(*cluster)]).await,
+            UserAction::Uncordon { cluster } => self.command(&["uncordon", &member(*cluster)]).await,
+            UserAction::Taint { cluster } => self.taint(&member(*cluster), "soak=yes:NoExecute").await,
+            UserAction::Untaint { cluster } => self.taint(&member(*cluster), "soak:NoExecute-").await,
+            UserAction::Unjoin { cluster } => self.unjoin(usize::try_from(*cluster).unwrap_or(0)).await,
+            UserAction::Join { cluster } => self.join(usize::try_from(*cluster).unwrap_or(0)).await,
         }
     }
 
@@ -115,7 +115,7 @@ impl Users {
             "spec": {"resourceSelectors": [of_kind("apps/v1", "Deployment"), of_kind("v1", "ConfigMap")],
                      "overrideRules": [{"targetCluster": {"clusterNames": [member]}, "overriders": {"plaintext": [overrider]}}]}});
         self.put(&policies_path("overridepolicies"), &format!("o{policy}"), object).await?;
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).overrides.insert(policy, (member, value));
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).overrides.insert(policy, (member, value));
         Ok(())
     }
 
@@ -128,25 +128,25 @@ impl Users {
     }
 
     async fn join(&mut self, number: usize) -> Result<(), String> {
-        let site = self.world.members[number].clone();
+        let site = self.system.members[number].clone();
         let kubeconfig = site.kubeconfig.display().to_string();
         match self.command(&["join", &site.name, "--cluster-kubeconfig", &kubeconfig]).await {
             // An earlier attempt without a response.
             Err(why) if why.contains("already") || why.contains("exist") => {}
             other => other?,
         }
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined.insert(site.name);
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).joined.insert(site.name);
         Ok(())
     }
 
     async fn unjoin(&mut self, number: usize) -> Result<(), String> {
-        let site = self.world.members[number].clone();
+        let site = self.system.members[number].clone();
         let kubeconfig = site.kubeconfig.display().to_string();
         match self.command(&["unjoin", &site.name, "--cluster-kubeconfig", &kubeconfig, "--wait=50s"]).await {
             Err(why) if why.contains("not found") || why.contains("no cluster") => {}
             other => other?,
         }
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).joined.remove(&site.name);
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).joined.remove(&site.name);
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Users {
         let start = Instant::now();
         loop {
             self.attempt += 1;
-            match self.world.flotilla(self.attempt, &arguments).await {
+            match self.system.flotilla(self.attempt, &arguments).await {
                 Ok(()) => return Ok(()),
                 Err(why) if is_final(&why) || start.elapsed() > DEED_TIMEOUT => {
                     return Err(format!("flotilla {}: {why}", arguments.join(" ")));
@@ -170,15 +170,15 @@ impl Users {
         let start = Instant::now();
         loop {
             self.attempt += 1;
-            let api = self.world.replicas[self.attempt % self.world.replicas.len()].clone();
+            let api = self.system.replicas[self.attempt % self.system.replicas.len()].clone();
             let answer = match api.merge(&format!("{path}/{name}"), &object).await {
-                Answer::Refused(404, _) => api.create(path, &object).await,
+                ApiAnswer::Unsupported(404, _) => api.create(path, &object).await,
                 other => other,
             };
             match answer {
-                Answer::Done(_) => return Ok(()),
+                ApiAnswer::Done(_) => return Ok(()),
                 other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
-                Answer::Refused(code @ (400 | 422), why) => return Err(format!("{path}/{name}: {code} {why}")),
+                ApiAnswer::Unsupported(code @ (400 | 422), why) => return Err(format!("{path}/{name}: {code} {why}")),
                 _ => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         }
@@ -188,9 +188,9 @@ impl Users {
         let start = Instant::now();
         loop {
             self.attempt += 1;
-            let api = self.world.replicas[self.attempt % self.world.replicas.len()].clone();
+            let api = self.system.replicas[self.attempt % self.system.replicas.len()].clone();
             match api.delete(&format!("{path}/{name}"), &json!({})).await {
-                Answer::Done(_) | Answer::Refused(404, _) => return Ok(()),
+                ApiAnswer::Done(_) | ApiAnswer::Unsupported(404, _) => return Ok(()),
                 other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
                 _ => tokio::time::sleep(Duration::from_millis(200)).await,
             }

@@ -132,7 +132,7 @@ impl Containerd {
     pub fn start() -> Option<Self> {
         let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
         if !is_root || !have("containerd") || !have("ctr") || !have("runc") {
-            eprintln!("skipped: it takes root, containerd and runc");
+            test_skip::skip("requires root, containerd and runc");
             return None;
         }
         let directory = tempfile::Builder::new().prefix("ctd").tempdir_in("/tmp").expect("a temporary directory");
@@ -189,7 +189,7 @@ pub fn have(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
     let found = found.is_ok_and(|status| status.success());
     if !found {
-        eprintln!("skipped: {program} is not installed (`tools/setup` installs it)");
+        test_skip::skip(format_args!("{program} is not installed (`tools/setup` installs it)"));
     }
     found
 }
@@ -206,7 +206,7 @@ pub fn skopeo(arguments: &[&str]) -> String {
 pub fn crane(arguments: &[&str]) -> Option<Result<String, String>> {
     let program = programs().join("crane");
     if !program.exists() {
-        eprintln!("skipped: {} is missing (`tools/kube/build crane` builds it)", program.display());
+        test_skip::skip(format_args!("{} is missing (`tools/kube/build crane` builds it)", program.display()));
         return None;
     }
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().expect("crane runs");

@@ -16,7 +16,7 @@ const PACE: Duration = Duration::from_millis(10);
 const HUNG_AFTER: Duration = Duration::from_secs(40);
 
 #[derive(Default, Clone)]
-pub struct Record {
+pub struct LoadRecord {
     /// Names of acknowledged writes.
     pub acknowledged: Vec<String>,
     /// Errors and the time until each was returned.
@@ -27,7 +27,7 @@ pub struct Record {
 
 pub struct Load {
     stop: Arc<AtomicBool>,
-    record: Arc<std::sync::Mutex<Record>>,
+    record: Arc<std::sync::Mutex<LoadRecord>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -44,7 +44,7 @@ impl Load {
         Self { stop, record, thread: Some(thread) }
     }
 
-    pub fn seen(&self) -> Record {
+    pub fn seen(&self) -> LoadRecord {
         self.record.lock().expect("not poisoned").clone()
     }
 
@@ -60,7 +60,7 @@ impl Load {
         }
     }
 
-    pub fn finish(mut self) -> Record {
+    pub fn finish(mut self) -> LoadRecord {
         self.end();
         self.seen()
     }
@@ -89,7 +89,7 @@ pub async fn connect(kubeconfig: &Path) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-async fn run(kubeconfig: &Path, prefix: &str, over: &AtomicBool, record: &std::sync::Mutex<Record>) {
+async fn run(kubeconfig: &Path, prefix: &str, over: &AtomicBool, record: &std::sync::Mutex<LoadRecord>) {
     let maps: Api<ConfigMap> = Api::default_namespaced(connect(kubeconfig).await);
     let mut number = 0;
     while !over.load(Ordering::Relaxed) {
@@ -105,7 +105,7 @@ async fn run(kubeconfig: &Path, prefix: &str, over: &AtomicBool, record: &std::s
 
 /// Returns true once the server acknowledged it. A failed write may have happened: a retry then reports that it
 /// exists.
-async fn write(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Record>) -> bool {
+async fn write(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<LoadRecord>) -> bool {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(name.to_owned());
     let start = Instant::now();
@@ -118,7 +118,7 @@ async fn write(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Reco
 }
 
 /// Acknowledged writes must be found on any server.
-async fn read(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Record>) -> bool {
+async fn read(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<LoadRecord>) -> bool {
     let start = Instant::now();
     let answer = tokio::time::timeout(HUNG_AFTER, maps.get(name)).await;
     match answer.unwrap_or_else(|_| panic!("a read hung for {HUNG_AFTER:?}")) {
@@ -128,13 +128,13 @@ async fn read(maps: &Api<ConfigMap>, name: &str, record: &std::sync::Mutex<Recor
     }
 }
 
-fn succeeded(record: &std::sync::Mutex<Record>, start: Instant) -> bool {
+fn succeeded(record: &std::sync::Mutex<LoadRecord>, start: Instant) -> bool {
     let mut record = record.lock().expect("not poisoned");
     record.slowest = record.slowest.max(start.elapsed());
     true
 }
 
-fn failed(record: &std::sync::Mutex<Record>, error: &kube::Error, start: Instant) -> bool {
+fn failed(record: &std::sync::Mutex<LoadRecord>, error: &kube::Error, start: Instant) -> bool {
     let text = match error {
         kube::Error::Api(status) => format!("{} {}: {}", status.code, status.reason, status.message),
         other => format!("connection: {other:?}"),
@@ -144,7 +144,7 @@ fn failed(record: &std::sync::Mutex<Record>, error: &kube::Error, start: Instant
 }
 
 /// Returns everything in `record` that the server does not have.
-pub fn missing(kubeconfig: &Path, record: &Record) -> Vec<String> {
+pub fn missing(kubeconfig: &Path, record: &LoadRecord) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let maps: Api<ConfigMap> = Api::default_namespaced(connect(kubeconfig).await);

@@ -85,7 +85,7 @@ impl Endpoint {
         head.into_bytes()
     }
 
-    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> RawAnswer {
         let mut connection = self.connect();
         connection.write(&self.request(method, path, headers, body));
         connection.read_answer(method).expect("an answer")
@@ -104,23 +104,23 @@ impl Endpoint {
         bytes
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> RawAnswer {
         self.send("GET", path, &[], b"")
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub fn post(&self, path: &str, body: &Value) -> RawAnswer {
         self.send("POST", path, &[("Content-Type", JSON)], body.to_string().as_bytes())
     }
 
-    pub fn put(&self, path: &str, body: &Value) -> Answer {
+    pub fn put(&self, path: &str, body: &Value) -> RawAnswer {
         self.send("PUT", path, &[("Content-Type", JSON)], body.to_string().as_bytes())
     }
 
-    pub fn patch(&self, path: &str, content_type: &str, body: &Value) -> Answer {
+    pub fn patch(&self, path: &str, content_type: &str, body: &Value) -> RawAnswer {
         self.send("PATCH", path, &[("Content-Type", content_type)], body.to_string().as_bytes())
     }
 
-    pub fn delete(&self, path: &str, options: &Value) -> Answer {
+    pub fn delete(&self, path: &str, options: &Value) -> RawAnswer {
         self.send("DELETE", path, &[("Content-Type", JSON)], options.to_string().as_bytes())
     }
 
@@ -143,14 +143,14 @@ fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
 }
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct RawAnswer {
     pub code: u16,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl RawAnswer {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// `None` if the server closed the connection without a response.
-    pub fn read_answer(&mut self, method: &str) -> Option<Answer> {
+    pub fn read_answer(&mut self, method: &str) -> Option<RawAnswer> {
         let (code, headers) = self.read_head()?;
         self.read_rest(method, code, headers)
     }
@@ -240,8 +240,8 @@ impl Connection {
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    fn read_rest(&mut self, method: &str, code: u16, headers: Vec<(String, String)>) -> Option<Answer> {
-        let mut answer = Answer { code, headers, body: Vec::new() };
+    fn read_rest(&mut self, method: &str, code: u16, headers: Vec<(String, String)>) -> Option<RawAnswer> {
+        let mut answer = RawAnswer { code, headers, body: Vec::new() };
         if method == "HEAD" || code == 204 || code == 304 {
             return Some(answer);
         }

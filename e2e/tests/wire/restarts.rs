@@ -65,7 +65,7 @@ fn check_expired(endpoint: &Endpoint, version: u64) {
 #[test]
 fn a_compacted_continue_token_expires_with_a_new_one() {
     if !programs().join("etcd").exists() {
-        eprintln!("SKIPPED: etcd is not in {}", programs().display());
+        test_skip::skip(format_args!("etcd is not in {}", programs().display()));
         return;
     }
     let etcd = Etcd::start();

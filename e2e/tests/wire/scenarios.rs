@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::wire::{Answer, Endpoint, JSON};
+use crate::wire::{Endpoint, JSON, RawAnswer};
 
 /// A namespace on a server.
-pub struct Space<'e> {
+pub struct TestNamespace<'e> {
     endpoint: &'e Endpoint,
     maps: String,
     namespace: String,
 }
 
-type Scenario = fn(&Space<'_>);
+type Scenario = fn(&TestNamespace<'_>);
 
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
@@ -42,7 +42,7 @@ scenarios![
     an_unchanged_object_keeps_its_version,
 ];
 
-impl<'e> Space<'e> {
+impl<'e> TestNamespace<'e> {
     pub fn new(endpoint: &'e Endpoint, namespace: &str) -> Self {
         let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         endpoint.post("/api/v1/namespaces", &made).expect(201);
@@ -54,20 +54,20 @@ impl<'e> Space<'e> {
         format!("{}{rest}", self.maps)
     }
 
-    fn get(&self, rest: &str) -> Answer {
+    fn get(&self, rest: &str) -> RawAnswer {
         self.endpoint.get(&self.path(rest))
     }
 
     /// Only objects of the scenario: controllers may create more in the namespace.
-    fn make(&self, name: &str) -> Answer {
+    fn make(&self, name: &str) -> RawAnswer {
         self.endpoint.post(&self.maps, &map(name, "1")).expect(201)
     }
 
-    fn set(&self, name: &str, merge: &Value) -> Answer {
+    fn set(&self, name: &str, merge: &Value) -> RawAnswer {
         self.endpoint.patch(&self.path(&format!("/{name}")), "application/merge-patch+json", merge).expect(200)
     }
 
-    fn delete(&self, name: &str, options: &Value) -> Answer {
+    fn delete(&self, name: &str, options: &Value) -> RawAnswer {
         self.endpoint.delete(&self.path(&format!("/{name}")), options)
     }
 }
@@ -88,41 +88,41 @@ fn options(fields: Value) -> Value {
 }
 
 /// Writes between pages neither appear, nor duplicate or hide other objects.
-fn pages_are_consistent(space: &Space<'_>) {
+fn pages_are_consistent(namespace: &TestNamespace<'_>) {
     let names: BTreeSet<String> = (0..25).map(|n| format!("m{n:02}")).collect();
-    names.iter().for_each(|name| drop(space.make(name)));
+    names.iter().for_each(|name| drop(namespace.make(name)));
     let (mut seen, mut token, mut version) = (Vec::new(), String::new(), None);
     for page in 0..100 {
-        let list = space.get(&format!("?labelSelector=story&limit=7&continue={token}")).expect(200);
+        let list = namespace.get(&format!("?labelSelector=story&limit=7&continue={token}")).expect(200);
         assert_eq!(*version.get_or_insert(list.version()), list.version(), "all pages are of one version");
         seen.extend(list.names());
         token = list.json()["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
         if token.is_empty() {
             break;
         }
-        space.make(&format!("m{page:02}-new"));
-        space.delete(&format!("m{:02}", 24 - page), &options(json!({}))).expect(200);
-        space.set("m12", &json!({"data": {"a": page.to_string()}}));
+        namespace.make(&format!("m{page:02}-new"));
+        namespace.delete(&format!("m{:02}", 24 - page), &options(json!({}))).expect(200);
+        namespace.set("m12", &json!({"data": {"a": page.to_string()}}));
     }
     assert_eq!(seen, names.into_iter().collect::<Vec<_>>());
-    let all = space.get("?limit=3").expect(200).json();
+    let all = namespace.get("?limit=3").expect(200).json();
     let left = all["metadata"]["remainingItemCount"].as_u64().expect("a count without a selector");
-    let total = space.get("").expect(200).names().len() as u64;
+    let total = namespace.get("").expect(200).names().len() as u64;
     assert_eq!(left, total - 3);
 }
 
-fn a_version_can_be_named(space: &Space<'_>) {
-    space.make("first");
-    let before = space.make("second").version();
-    space.delete("first", &options(json!({}))).expect(200);
-    let ours = |query: &str| space.get(&format!("?labelSelector=story{query}"));
+fn a_version_can_be_named(namespace: &TestNamespace<'_>) {
+    namespace.make("first");
+    let before = namespace.make("second").version();
+    namespace.delete("first", &options(json!({}))).expect(200);
+    let ours = |query: &str| namespace.get(&format!("?labelSelector=story{query}"));
     assert_eq!(ours("").expect(200).names(), ["second"]);
     let exact = ours(&format!("&resourceVersion={before}&resourceVersionMatch=Exact")).expect(200);
     assert_eq!((exact.names(), exact.version()), (vec!["first".to_owned(), "second".to_owned()], before));
     let newer = ours(&format!("&resourceVersion={before}&resourceVersionMatch=NotOlderThan")).expect(200);
     assert!(newer.version() >= before);
     assert!(ours("&resourceVersion=0").expect(200).version() > 0);
-    let one = space.get("/second?resourceVersion=0").expect(200);
+    let one = namespace.get("/second?resourceVersion=0").expect(200);
     assert_eq!(one.json()["metadata"]["name"], "second");
 
     let far = before + 1_000_000;
@@ -133,11 +133,11 @@ fn a_version_can_be_named(space: &Space<'_>) {
     assert_eq!(refused["details"]["retryAfterSeconds"], 1);
 }
 
-fn a_streaming_list_ends_with_a_bookmark(space: &Space<'_>) {
+fn a_streaming_list_ends_with_a_bookmark(namespace: &TestNamespace<'_>) {
     let names = ["a", "b", "c"];
-    let newest = names.map(|name| space.make(name).version())[2];
+    let newest = names.map(|name| namespace.make(name).version())[2];
     let query = "?watch=1&labelSelector=story&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=10";
-    let mut events = space.endpoint.watch(&space.path(query));
+    let mut events = namespace.endpoint.watch(&namespace.path(query));
     let mut seen: Vec<String> = names.iter().map(|_| events.next_short()).collect();
     seen.sort();
     assert_eq!(seen, ["ADDED a", "ADDED b", "ADDED c"]);
@@ -146,18 +146,18 @@ fn a_streaming_list_ends_with_a_bookmark(space: &Space<'_>) {
     assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     let version = bookmark["object"]["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
     assert!(version >= Some(newest), "{bookmark}");
-    space.make("d");
+    namespace.make("d");
     assert_eq!(events.next_short(), "ADDED d");
 }
 
-fn a_watch_sends_a_bookmark_before_it_ends(space: &Space<'_>) {
-    let since = space.make("a").version();
+fn a_watch_sends_a_bookmark_before_it_ends(namespace: &TestNamespace<'_>) {
+    let since = namespace.make("a").version();
     let start = Instant::now();
     let query = format!(
         "?watch=1&resourceVersion={since}&fieldSelector=metadata.name%3Da&allowWatchBookmarks=true&timeoutSeconds=4"
     );
-    let mut events = space.endpoint.watch(&space.path(&query));
-    space.set("a", &json!({"data": {"a": "2"}}));
+    let mut events = namespace.endpoint.watch(&namespace.path(&query));
+    namespace.set("a", &json!({"data": {"a": "2"}}));
     assert_eq!(events.next_short(), "MODIFIED a");
     let bookmark = events.next().expect("a bookmark before the end");
     assert_eq!((&bookmark["type"], &bookmark["object"]["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
@@ -169,24 +169,24 @@ fn a_watch_sends_a_bookmark_before_it_ends(space: &Space<'_>) {
     assert!((3.5..12.0).contains(&seconds), "a watch of 4 seconds took {seconds}");
 }
 
-fn a_watch_without_version_starts_with_existing_objects(space: &Space<'_>) {
-    space.make("a");
+fn a_watch_without_version_starts_with_existing_objects(namespace: &TestNamespace<'_>) {
+    namespace.make("a");
     for version in ["", "&resourceVersion=0"] {
         let query = format!("?watch=1&labelSelector=story&timeoutSeconds=2{version}");
-        let mut events = space.endpoint.watch(&space.path(&query));
+        let mut events = namespace.endpoint.watch(&namespace.path(&query));
         assert_eq!(events.next_short(), "ADDED a", "{query}");
         assert!(events.next().is_none());
     }
 }
 
-fn a_watch_from_a_version_misses_nothing(space: &Space<'_>) {
-    let since = space.make("a").version();
+fn a_watch_from_a_version_misses_nothing(namespace: &TestNamespace<'_>) {
+    let since = namespace.make("a").version();
     for value in 0..20 {
-        space.set("a", &json!({"data": {"a": format!("v{value}")}}));
+        namespace.set("a", &json!({"data": {"a": format!("v{value}")}}));
     }
-    space.delete("a", &options(json!({}))).expect(200);
+    namespace.delete("a", &options(json!({}))).expect(200);
     let query = format!("?watch=1&labelSelector=story&resourceVersion={since}&timeoutSeconds=10");
-    let mut events = space.endpoint.watch(&space.path(&query));
+    let mut events = namespace.endpoint.watch(&namespace.path(&query));
     let mut last = since;
     for value in 0..20 {
         let event = events.next().expect("an event");
@@ -203,32 +203,32 @@ fn a_watch_from_a_version_misses_nothing(space: &Space<'_>) {
     assert!(version > last, "a delete has its own version");
 }
 
-fn a_selector_adds_and_deletes(space: &Space<'_>) {
-    let since = space.make("a").version();
+fn a_selector_adds_and_deletes(namespace: &TestNamespace<'_>) {
+    let since = namespace.make("a").version();
     let query = format!("?watch=1&labelSelector=color%3Dred&resourceVersion={since}&timeoutSeconds=20");
-    let mut events = space.endpoint.watch(&space.path(&query));
-    let paint = |color: Value| drop(space.set("a", &json!({"metadata": {"labels": {"color": color}}})));
+    let mut events = namespace.endpoint.watch(&namespace.path(&query));
+    let paint = |color: Value| drop(namespace.set("a", &json!({"metadata": {"labels": {"color": color}}})));
     paint(json!("red"));
     assert_eq!(events.next_short(), "ADDED a");
-    space.set("a", &json!({"data": {"a": "2"}}));
+    namespace.set("a", &json!({"data": {"a": "2"}}));
     assert_eq!(events.next_short(), "MODIFIED a");
     paint(json!("blue"));
     let gone = events.next().expect("an event");
     assert_eq!((&gone["type"], &gone["object"]["metadata"]["labels"]["color"]), (&json!("DELETED"), &json!("red")));
-    space.set("a", &json!({"data": {"a": "3"}}));
+    namespace.set("a", &json!({"data": {"a": "3"}}));
     paint(json!("red"));
     assert_eq!(events.next_short(), "ADDED a");
-    space.delete("a", &options(json!({}))).expect(200);
+    namespace.delete("a", &options(json!({}))).expect(200);
     assert_eq!(events.next_short(), "DELETED a");
 }
 
-fn deletion_has_preconditions(space: &Space<'_>) {
-    let made = space.make("a").json();
+fn deletion_has_preconditions(namespace: &TestNamespace<'_>) {
+    let made = namespace.make("a").json();
     let uid = made["metadata"]["uid"].clone();
     let old = made["metadata"]["resourceVersion"].clone();
-    space.set("a", &json!({"data": {"a": "2"}}));
-    let current = space.get("/a").json()["metadata"]["resourceVersion"].clone();
-    let with = |conditions: Value| space.delete("a", &options(json!({"preconditions": conditions})));
+    namespace.set("a", &json!({"data": {"a": "2"}}));
+    let current = namespace.get("/a").json()["metadata"]["resourceVersion"].clone();
+    let with = |conditions: Value| namespace.delete("a", &options(json!({"preconditions": conditions})));
     with(json!({"uid": "another"})).expect_reason(409, "Conflict");
     with(json!({"uid": uid, "resourceVersion": old})).expect_reason(409, "Conflict");
     let gone = with(json!({"uid": uid, "resourceVersion": current})).expect(200).json();
@@ -236,23 +236,24 @@ fn deletion_has_preconditions(space: &Space<'_>) {
     with(json!({"uid": uid})).expect_reason(404, "NotFound");
 }
 
-fn a_dry_run_changes_nothing(space: &Space<'_>) {
-    space.endpoint.post(&space.path("?dryRun=All"), &map("ghost", "1")).expect(201);
-    space.get("/ghost").expect_reason(404, "NotFound");
-    let before = space.make("a").json();
+fn a_dry_run_changes_nothing(namespace: &TestNamespace<'_>) {
+    namespace.endpoint.post(&namespace.path("?dryRun=All"), &map("ghost", "1")).expect(201);
+    namespace.get("/ghost").expect_reason(404, "NotFound");
+    let before = namespace.make("a").json();
     let merge = "application/merge-patch+json";
-    let patched = space.endpoint.patch(&space.path("/a?dryRun=All"), merge, &json!({"data": {"a": "2"}})).expect(200);
+    let patched =
+        namespace.endpoint.patch(&namespace.path("/a?dryRun=All"), merge, &json!({"data": {"a": "2"}})).expect(200);
     assert_eq!(patched.json()["data"]["a"], "2");
-    space.endpoint.put(&space.path("/a?dryRun=All"), &map("a", "3")).expect(200);
-    space.delete("a?dryRun=All", &options(json!({"dryRun": ["All"]}))).expect(200);
-    space.endpoint.delete(&space.path("?dryRun=All"), &options(json!({"dryRun": ["All"]}))).expect(200);
-    assert_eq!(space.get("/a").expect(200).json(), before);
+    namespace.endpoint.put(&namespace.path("/a?dryRun=All"), &map("a", "3")).expect(200);
+    namespace.delete("a?dryRun=All", &options(json!({"dryRun": ["All"]}))).expect(200);
+    namespace.endpoint.delete(&namespace.path("?dryRun=All"), &options(json!({"dryRun": ["All"]}))).expect(200);
+    assert_eq!(namespace.get("/a").expect(200).json(), before);
 }
 
-fn a_name_is_generated(space: &Space<'_>) {
+fn a_name_is_generated(namespace: &TestNamespace<'_>) {
     let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}});
     let names: BTreeSet<String> = (0..10)
-        .map(|_| space.endpoint.post(&space.maps, &nameless).expect(201).json()["metadata"]["name"].to_string())
+        .map(|_| namespace.endpoint.post(&namespace.maps, &nameless).expect(201).json()["metadata"]["name"].to_string())
         .collect();
     assert_eq!(names.len(), 10);
     for name in &names {
@@ -261,26 +262,26 @@ fn a_name_is_generated(space: &Space<'_>) {
     }
 }
 
-fn the_first_writer_wins(space: &Space<'_>) {
-    let mut first = space.make("a").json();
+fn the_first_writer_wins(namespace: &TestNamespace<'_>) {
+    let mut first = namespace.make("a").json();
     let mut second = first.clone();
     first["data"]["a"] = json!("first");
     second["data"]["a"] = json!("second");
-    space.endpoint.put(&space.path("/a"), &first).expect(200);
-    let refused = space.endpoint.put(&space.path("/a"), &second).expect_reason(409, "Conflict").json();
+    namespace.endpoint.put(&namespace.path("/a"), &first).expect(200);
+    let refused = namespace.endpoint.put(&namespace.path("/a"), &second).expect_reason(409, "Conflict").json();
     let message = "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again";
     assert_eq!(refused["message"], message);
-    space.endpoint.post(&space.maps, &map("a", "again")).expect_reason(409, "AlreadyExists");
+    namespace.endpoint.post(&namespace.maps, &map("a", "again")).expect_reason(409, "AlreadyExists");
     let stale = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"a": "third"}});
-    let path = space.path("/a");
-    space.endpoint.patch(&path, "application/merge-patch+json", &stale).expect_reason(409, "Conflict");
-    assert_eq!(space.get("/a").json()["data"]["a"], "first");
+    let path = namespace.path("/a");
+    namespace.endpoint.patch(&path, "application/merge-patch+json", &stale).expect_reason(409, "Conflict");
+    assert_eq!(namespace.get("/a").json()["data"]["a"], "first");
 }
 
-fn tables_and_metadata_are_offered(space: &Space<'_>) {
-    space.make("a");
+fn tables_and_metadata_are_offered(namespace: &TestNamespace<'_>) {
+    namespace.make("a");
     let asked = |rest: &str, accept: &str| {
-        space.endpoint.send("GET", &space.path(rest), &[("Accept", accept)], b"").expect(200).json()
+        namespace.endpoint.send("GET", &namespace.path(rest), &[("Accept", accept)], b"").expect(200).json()
     };
     let table = asked("?labelSelector=story", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let titles: Vec<_> =
@@ -299,63 +300,63 @@ fn tables_and_metadata_are_offered(space: &Space<'_>) {
     assert_eq!(falls_back["kind"], "ConfigMap");
 }
 
-fn old_watch_paths_work(space: &Space<'_>) {
-    space.make("a");
-    space.make("b");
-    let namespace = &space.namespace;
-    let all = format!("/api/v1/watch/namespaces/{namespace}/configmaps?labelSelector=story&timeoutSeconds=2");
-    let mut events = space.endpoint.watch(&all);
+fn old_watch_paths_work(namespace: &TestNamespace<'_>) {
+    namespace.make("a");
+    namespace.make("b");
+    let name = &namespace.namespace;
+    let all = format!("/api/v1/watch/namespaces/{name}/configmaps?labelSelector=story&timeoutSeconds=2");
+    let mut events = namespace.endpoint.watch(&all);
     let mut seen = [events.next_short(), events.next_short()];
     seen.sort();
     assert_eq!(seen, ["ADDED a", "ADDED b"]);
-    let one = format!("/api/v1/watch/namespaces/{namespace}/configmaps/b?timeoutSeconds=2");
-    let mut events = space.endpoint.watch(&one);
+    let one = format!("/api/v1/watch/namespaces/{name}/configmaps/b?timeoutSeconds=2");
+    let mut events = namespace.endpoint.watch(&one);
     assert_eq!(events.next_short(), "ADDED b");
     assert!(events.next().is_none());
 }
 
 /// Objects do not support HEAD; the error has no body, or it would be parsed as the next response.
-fn heads_are_refused_without_a_body(space: &Space<'_>) {
-    space.make("a");
+fn heads_are_refused_without_a_body(namespace: &TestNamespace<'_>) {
+    namespace.make("a");
     for rest in ["/a", "?limit=1", "/nothing"] {
-        let mut connection = space.endpoint.connect();
-        connection.write(&space.endpoint.request("HEAD", &space.path(rest), &[], b""));
+        let mut connection = namespace.endpoint.connect();
+        connection.write(&namespace.endpoint.request("HEAD", &namespace.path(rest), &[], b""));
         assert_eq!(connection.read_answer("HEAD").expect("a head").code, 405, "{rest}");
-        connection.write(&space.endpoint.request("GET", &space.path("/a"), &[], b""));
+        connection.write(&namespace.endpoint.request("GET", &namespace.path("/a"), &[], b""));
         assert_eq!(connection.read_answer("GET").expect("an answer").code, 200, "after HEAD {rest}");
     }
 }
 
-fn a_collection_is_deleted_by_label(space: &Space<'_>) {
+fn a_collection_is_deleted_by_label(namespace: &TestNamespace<'_>) {
     for name in ["a", "b", "c"] {
-        space.make(name);
+        namespace.make(name);
     }
-    space.set("b", &json!({"metadata": {"labels": {"keep": "yes"}}}));
+    namespace.set("b", &json!({"metadata": {"labels": {"keep": "yes"}}}));
     let headers = [("Content-Type", JSON)];
-    let path = space.path("?labelSelector=story,%21keep");
-    let gone = space.endpoint.send("DELETE", &path, &headers, b"").expect(200);
+    let path = namespace.path("?labelSelector=story,%21keep");
+    let gone = namespace.endpoint.send("DELETE", &path, &headers, b"").expect(200);
     assert_eq!(gone.json()["kind"], "ConfigMapList");
-    assert_eq!(space.get("?labelSelector=story").names(), ["b"]);
-    let path = space.path("?fieldSelector=metadata.name%3Db");
-    space.endpoint.send("DELETE", &path, &headers, b"").expect(200);
-    assert!(space.get("?labelSelector=story").names().is_empty());
+    assert_eq!(namespace.get("?labelSelector=story").names(), ["b"]);
+    let path = namespace.path("?fieldSelector=metadata.name%3Db");
+    namespace.endpoint.send("DELETE", &path, &headers, b"").expect(200);
+    assert!(namespace.get("?labelSelector=story").names().is_empty());
 }
 
-fn finalizers_hold_an_object(space: &Space<'_>) {
-    space.make("a");
-    space.set("a", &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
-    let held = space.delete("a", &options(json!({}))).expect(200).json();
+fn finalizers_hold_an_object(namespace: &TestNamespace<'_>) {
+    namespace.make("a");
+    namespace.set("a", &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    let held = namespace.delete("a", &options(json!({}))).expect(200).json();
     assert_eq!(held["kind"], "ConfigMap", "{held}");
-    let marked = space.get("/a").expect(200).json();
+    let marked = namespace.get("/a").expect(200).json();
     assert!(marked["metadata"]["deletionTimestamp"].is_string());
-    space.set("a", &json!({"metadata": {"finalizers": null}}));
-    space.get("/a").expect_reason(404, "NotFound");
+    namespace.set("a", &json!({"metadata": {"finalizers": null}}));
+    namespace.get("/a").expect_reason(404, "NotFound");
 }
 
-fn an_unchanged_object_keeps_its_version(space: &Space<'_>) {
-    let made = space.make("a");
-    let same = space.endpoint.put(&space.path("/a"), &made.json()).expect(200);
+fn an_unchanged_object_keeps_its_version(namespace: &TestNamespace<'_>) {
+    let made = namespace.make("a");
+    let same = namespace.endpoint.put(&namespace.path("/a"), &made.json()).expect(200);
     assert_eq!(same.version(), made.version());
-    let merged = space.set("a", &json!({"data": {"a": "1"}}));
+    let merged = namespace.set("a", &json!({"data": {"a": "1"}}));
     assert_eq!(merged.version(), made.version());
 }

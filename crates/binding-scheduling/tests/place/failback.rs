@@ -8,7 +8,7 @@ use object::Object;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::plane::{Plane, merge, summary};
+use crate::plane::{TestPlane, merge, summary};
 
 /// The ways in which a policy can prefer one cluster over another.
 fn preferences() -> Vec<(&'static str, Value)> {
@@ -33,7 +33,7 @@ fn preferences() -> Vec<(&'static str, Value)> {
     ]
 }
 
-impl Plane {
+impl TestPlane {
     /// Evicts as the taint manager does.
     async fn evict(&self, name: &str, cluster: &str) {
         let tainted = json!({"spec": {"taints": [{"key": "cluster.karmada.io/unreachable", "effect": "NoExecute"}]},
@@ -83,9 +83,9 @@ fn of_policy(placement: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_over_stays_where_it_is_though_it_is_scaled() {
+async fn a_failed_over_workload_stays_when_scaled() {
     for (way, placement) in preferences() {
-        let plane = Plane::new();
+        let plane = TestPlane::new();
         plane.cluster("m1", 10, json!({}));
         plane.cluster("m2", 10, json!({}));
         plane.binding("web", 2, of_policy(&placement));
@@ -103,8 +103,8 @@ async fn what_failed_over_stays_where_it_is_though_it_is_scaled() {
         plane.patch(&RESOURCE_BINDINGS.gvr(), "web", json!({"spec": {"replicas": 3}})).await;
         plane.expect("web", "m2:3 (Success)").await;
         if way == "weights" {
-            let told = plane.decisions.get("default/web").expect("remembered").explanation;
-            let reason = &told.attempts[0].left_out[0].reasons[0].message;
+            let reported = plane.decisions.get("default/web").expect("remembered").explanation;
+            let reason = &reported.attempts[0].left_out[0].reasons[0].message;
             assert_eq!(reason, "the workload left it by failover and failback is not enabled");
         }
         // If no other cluster is left, it may return.
@@ -114,9 +114,9 @@ async fn what_failed_over_stays_where_it_is_though_it_is_scaled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_over_returns_where_its_policy_asks_for_it() {
+async fn a_failed_over_workload_returns_if_its_policy_asks_for_it() {
     for (way, placement) in preferences() {
-        let plane = Plane::new();
+        let plane = TestPlane::new();
         plane.cluster("m1", 10, json!({}));
         plane.cluster("m2", 10, json!({}));
         plane.policy("after=2m");
@@ -133,8 +133,8 @@ async fn what_failed_over_returns_where_its_policy_asks_for_it() {
         let back = plane.expect("web", "m1:2 (Success)").await;
         assert!(start.elapsed() > Duration::from_secs(60), "{way}: too early: {:?}", start.elapsed());
         let task = &back.items(&["spec", "gracefulEvictionTasks"])[0];
-        let told = (task["fromCluster"].as_str(), task["reason"].as_str(), task["purgeMode"].as_str());
-        assert_eq!(told, (Some("m2"), Some("Failback"), Some("Gracefully")), "{way}");
+        let reported = (task["fromCluster"].as_str(), task["reason"].as_str(), task["purgeMode"].as_str());
+        assert_eq!(reported, (Some("m2"), Some("Failback"), Some("Gracefully")), "{way}");
         let history = propagation::failover_history::History::of(&back).0;
         assert_eq!(history.len(), 2, "{way}: {history:?}");
         assert!(!history[0].returned.is_empty() && history[1].from == "m2", "{way}: {history:?}");
@@ -145,8 +145,8 @@ async fn what_failed_over_returns_where_its_policy_asks_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_keeps_a_part_holds_the_rest_until_it_is_ready_where_it_returns() {
-    let plane = Plane::new();
+async fn replicas_are_kept_until_they_are_ready_in_the_preferred_cluster() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     plane.cluster("m2", 10, json!({}));
     plane.policy("after=0s");
@@ -163,8 +163,8 @@ async fn a_cluster_that_keeps_a_part_holds_the_rest_until_it_is_ready_where_it_r
     plane.recover("m1", "2026-01-01T00:00:00Z").await;
     let back = plane.expect("web", "m1:2, m2:2 (Success)").await;
     let tasks = back.items(&["spec", "gracefulEvictionTasks"]);
-    let told = (tasks[0]["fromCluster"].as_str(), tasks[0]["reason"].as_str(), tasks[0]["replicas"].as_i64());
-    assert_eq!((tasks.len(), told), (1, (Some("m2"), Some("Failback"), Some(4))));
+    let reported = (tasks[0]["fromCluster"].as_str(), tasks[0]["reason"].as_str(), tasks[0]["replicas"].as_i64());
+    assert_eq!((tasks.len(), reported), (1, (Some("m2"), Some("Failback"), Some(4))));
     let spec: api::work::BindingSpec = api::read(&back).expect("a binding");
     let given: Vec<(String, i32)> =
         propagation::works::targets(&spec).into_iter().map(|target| (target.name, target.replicas)).collect();
@@ -179,7 +179,7 @@ async fn a_cluster_that_keeps_a_part_holds_the_rest_until_it_is_ready_where_it_r
 
 #[tokio::test(start_paused = true)]
 async fn workloads_return_at_the_rate_of_their_policy() {
-    let plane = Plane::new();
+    let plane = TestPlane::new();
     plane.cluster("m1", 100, json!({}));
     plane.cluster("m2", 100, json!({}));
     plane.policy("after=0s,rate=0.5");
@@ -211,8 +211,8 @@ async fn workloads_return_at_the_rate_of_their_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_found_no_place_and_was_given_back_is_placed_again() {
-    let plane = Plane::new();
+async fn an_unschedulable_binding_that_keeps_its_clusters_counts_as_scheduled() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     let (_, placement) = &preferences()[0];
     plane.binding("web", 2, of_policy(placement));

@@ -1,6 +1,6 @@
 //! Tests of the whole component against an in-memory API with virtual time.
 
-mod crowds;
+mod concurrency;
 mod failback;
 mod placing;
 mod plane;

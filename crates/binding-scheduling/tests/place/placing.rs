@@ -7,12 +7,12 @@ use cluster_client::{ResourceRef, Verb};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use crate::plane::{Plane, dynamic, merge, summary};
+use crate::plane::{TestPlane, dynamic, merge, summary};
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_is_placed_with_two_writes_and_then_left_alone() {
+async fn a_placement_takes_two_writes() {
     for (strategy, expected) in [(json!({}), "m1:2, m2:2 (Success)"), (dynamic(), "m1:1, m2:1 (Success)")] {
-        let plane = Plane::new();
+        let plane = TestPlane::new();
         plane.cluster("m1", 10, json!({}));
         plane.cluster("m2", 10, json!({}));
         plane.binding("web", 2, strategy);
@@ -30,14 +30,14 @@ async fn a_binding_is_placed_with_two_writes_and_then_left_alone() {
         let (placed, _) = expected.split_once(" (").expect("two parts");
         let text = format!("ScheduleBindingSucceed: Binding has been scheduled successfully. Result: {{{placed}}}");
         assert_eq!(plane.events().await, [format!("Deployment {text}"), format!("ResourceBinding {text}")]);
-        let told = plane.decisions.get("default/web").expect("remembered").explanation;
-        assert_eq!((told.reason.as_str(), told.attempts[0].candidates.len()), ("Success", 2));
+        let explanation = plane.decisions.get("default/web").expect("remembered").explanation;
+        assert_eq!((explanation.reason.as_str(), explanation.attempts[0].candidates.len()), ("Success", 2));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_bindings_meant_for_this_scheduler_are_placed() {
-    let plane = Plane::new();
+async fn only_bindings_of_this_scheduler_are_placed() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     plane.binding("unclaimed", 1, json!({"metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": ""}}}));
     plane.binding("other", 1, json!({"spec": {"schedulerName": "other"}}));
@@ -57,8 +57,8 @@ async fn only_bindings_meant_for_this_scheduler_are_placed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_fits_the_clusters_are_cleared_until_a_cluster_changes() {
-    let plane = Plane::new();
+async fn without_a_fitting_cluster_the_clusters_are_cleared() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}));
     plane.binding("web", 1, json!({"spec": {"clusters": [{"name": "gone", "replicas": 1}]}}));
     plane.start("");
@@ -74,8 +74,8 @@ async fn where_nothing_fits_the_clusters_are_cleared_until_a_cluster_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_a_member_learns_to_serve_brings_its_bindings_back() {
-    let plane = Plane::new();
+async fn a_newly_served_kind_requeues_its_bindings() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({"status": {"apiEnablements": []}}));
     plane.binding("web", 1, json!({}));
     plane.start("");
@@ -87,29 +87,29 @@ async fn a_kind_a_member_learns_to_serve_brings_its_bindings_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_room_keeps_what_it_has_and_is_tried_again() {
+async fn without_capacity_the_clusters_are_kept_and_retried() {
     for features in ["", "PriorityBasedScheduling=true"] {
-        let plane = Plane::new();
+        let plane = TestPlane::new();
         plane.cluster("m1", 2, json!({}));
         let mut change = dynamic();
         merge(&mut change, &json!({"spec": {"clusters": [{"name": "m1", "replicas": 1}]}}));
         plane.binding("web", 9, change);
         plane.start(features);
         plane.expect("web", "m1:1 (Unschedulable)").await;
-        let room = json!({"status": {"resourceSummary": {"allocatable": {"pods": "20"}}}});
-        plane.patch(&CLUSTERS.gvr(), "m1", room).await;
+        let scheduler = json!({"status": {"resourceSummary": {"allocatable": {"pods": "20"}}}});
+        plane.patch(&CLUSTERS.gvr(), "m1", scheduler).await;
         plane.expect("web", "m1:9 (Success)").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_placement_is_told_and_tried_again() {
+async fn a_rejected_placement_is_reported_and_retried() {
     let refusals = [
         (Status::new(403, "QuotaExceeded", "quota says no"), "QuotaExceeded"),
         (Status::new(500, "InternalError", "the disk is full"), "SchedulerError"),
     ];
     for (refusal, reason) in refusals {
-        let plane = Plane::new();
+        let plane = TestPlane::new();
         plane.cluster("m1", 10, json!({}));
         plane.binding("web", 2, json!({}));
         let message = refusal.message.clone();
@@ -128,8 +128,8 @@ async fn a_refused_placement_is_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_nobody_can_write_holds_up_no_other() {
-    let plane = Plane::new();
+async fn a_failing_write_does_not_delay_other_bindings() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     for name in ["a", "b", "c"] {
         plane.binding(name, 1, json!({}));
@@ -145,8 +145,8 @@ async fn a_binding_nobody_can_write_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_leave_a_cluster_that_leaves() {
-    let plane = Plane::new();
+async fn workloads_leave_a_deleted_cluster() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 9, json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}}));
     plane.cluster("m2", 5, json!({}));
     plane.binding(
@@ -164,8 +164,8 @@ async fn workloads_leave_a_cluster_that_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn affinity_groups_are_tried_in_order_and_the_one_in_use_is_noted() {
-    let plane = Plane::new();
+async fn affinity_groups_are_tried_in_order_and_recorded() {
+    let plane = TestPlane::new();
     plane.cluster("m2", 5, json!({}));
     let groups = json!([
         {"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]},
@@ -182,8 +182,8 @@ async fn affinity_groups_are_tried_in_order_and_the_one_in_use_is_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cluster_wide_bindings_are_placed_alike() {
-    let plane = Plane::new();
+async fn cluster_resource_bindings_are_placed_too() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 5, json!({}));
     let binding = json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding",
@@ -203,8 +203,8 @@ async fn cluster_wide_bindings_are_placed_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_takes_no_more_than_there_is() {
-    let plane = Plane::new();
+async fn a_burst_does_not_exceed_the_capacity() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 7, json!({}));
     plane.cluster("m2", 5, json!({}));
     plane.start("");
@@ -226,8 +226,8 @@ async fn a_burst_takes_no_more_than_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_that_keep_apart_do_so_in_a_burst() {
-    let plane = Plane::new();
+async fn anti_affinity_holds_in_a_burst() {
+    let plane = TestPlane::new();
     for name in ["m1", "m2", "m3"] {
         plane.cluster(name, 10, json!({}));
     }
@@ -250,8 +250,8 @@ async fn workloads_that_keep_apart_do_so_in_a_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_placement_from_scratch_is_made_once_when_asked_for() {
-    let plane = Plane::new();
+async fn a_requested_reschedule_runs_once() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     plane.cluster("m2", 10, json!({}));
     let mut change = dynamic();
@@ -271,8 +271,8 @@ async fn a_placement_from_scratch_is_made_once_when_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_nodes_of_a_watched_member_are_asked() {
-    let plane = Plane::new();
+async fn capacity_is_estimated_from_the_nodes_of_a_watched_member() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 100, json!({}));
     let nodes = |pods: i64| {
         let allocatable = [("pods".to_owned(), pods)].into();

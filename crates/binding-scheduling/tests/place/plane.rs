@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::RESOURCE_BINDINGS;
-use binding_scheduling::{Decisions, Parts, Settings};
+use binding_scheduling::{Decisions, SchedulingDeps, SchedulingSettings};
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
 use object::{GroupVersionResource, Object};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub struct Plane {
+pub struct TestPlane {
     pub api: MemoryApi,
     pub client: ClusterClient,
     pub member_capacity: MemberCapacity,
@@ -24,13 +24,13 @@ pub struct Plane {
     pub cancel: CancellationToken,
 }
 
-impl Drop for Plane {
+impl Drop for TestPlane {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-impl Plane {
+impl TestPlane {
     pub fn new() -> Self {
         Self::new_over(MemoryApi::default())
     }
@@ -46,14 +46,14 @@ impl Plane {
     }
 
     pub fn start(&self, features: &str) {
-        let parts = Parts {
+        let parts = SchedulingDeps {
             client: self.client.clone(),
             member_capacity: self.member_capacity.clone(),
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),
             clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),
             metrics: Default::default(),
-            settings: Settings::default(),
+            settings: SchedulingSettings::default(),
         };
         tokio::spawn(binding_scheduling::run(parts, self.cancel.clone()));
     }

@@ -28,7 +28,10 @@ impl KubeApiServer {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let bin = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from);
         if let Some(missing) = ["etcd", "kube-apiserver", "kubectl"].iter().find(|p| !bin.join(p).exists()) {
-            eprintln!("SKIPPED: {missing} is not in {}; set FLOTILLA_KUBE_BIN to where it is", bin.display());
+            test_skip::skip(format_args!(
+                "{missing} is not in {}; set FLOTILLA_KUBE_BIN to its directory",
+                bin.display()
+            ));
             return None;
         }
         let dir = tempfile::tempdir().expect("a temporary directory");

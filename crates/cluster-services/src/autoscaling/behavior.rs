@@ -7,7 +7,7 @@ use object::Object;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::settings::Settings;
+use crate::settings::ClusterServiceSettings;
 
 /// Without a behavior, a scale-up at most doubles the replicas or reaches this number.
 const SCALE_UP_LEAST: i64 = 4;
@@ -16,7 +16,7 @@ const HISTORY_MAX: Duration = Duration::from_secs(3600);
 
 /// Recommendations and scale events of an autoscaler. Bounded by `HISTORY_MAX` and the sync period.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct ScaleHistory {
     recommendations: Vec<(Instant, i64)>,
     /// Replicas added, replicas removed.
     ups: Vec<(Instant, i64)>,
@@ -35,7 +35,7 @@ pub struct Bounded {
 }
 
 #[derive(Clone, Debug)]
-struct Rules {
+struct ScalingRules {
     window: Duration,
     select: String,
     /// Type, value, period.
@@ -59,7 +59,7 @@ const UP_LIMIT: (&str, &str) =
 const DOWN_LIMIT: (&str, &str) =
     ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
 
-impl History {
+impl ScaleHistory {
     /// The initial replica count counts as a recommendation, so that nothing is scaled down right after a restart.
     pub fn begin(&mut self, current: i64, now: Instant) {
         if self.recommendations.is_empty() {
@@ -88,10 +88,10 @@ fn within(list: &[(Instant, i64)], window: Duration, now: Instant) -> impl Itera
 /// Applies the autoscaler's rules to a proposal.
 pub fn bound(
     autoscaler: &Object,
-    history: &mut History,
+    history: &mut ScaleHistory,
     current: i64,
     proposed: i64,
-    settings: &Settings,
+    settings: &ClusterServiceSettings,
     now: Instant,
 ) -> Bounded {
     history.prune(now);
@@ -100,8 +100,8 @@ pub fn bound(
     let bounded = match autoscaler.get(&["spec", "behavior"]).filter(|behavior| behavior.is_object()) {
         None => bound_plainly(history, current, proposed, (least, most), settings, now),
         Some(behavior) => {
-            let up = Rules::read(&behavior["scaleUp"], Rules::up());
-            let down = Rules::read(&behavior["scaleDown"], Rules::down(settings));
+            let up = ScalingRules::read(&behavior["scaleUp"], ScalingRules::up());
+            let down = ScalingRules::read(&behavior["scaleDown"], ScalingRules::down(settings));
             bound_by_rules(history, current, proposed, (least, most), (&up, &down), now)
         }
     };
@@ -110,11 +110,11 @@ pub fn bound(
 }
 
 fn bound_plainly(
-    history: &History,
+    history: &ScaleHistory,
     current: i64,
     proposed: i64,
     (least, most): (i64, i64),
-    settings: &Settings,
+    settings: &ClusterServiceSettings,
     now: Instant,
 ) -> Bounded {
     let recent = within(&history.recommendations, settings.autoscaler_downscale_stabilization, now);
@@ -131,11 +131,11 @@ fn bound_plainly(
 }
 
 fn bound_by_rules(
-    history: &History,
+    history: &ScaleHistory,
     current: i64,
     proposed: i64,
     (least, most): (i64, i64),
-    (up, down): (&Rules, &Rules),
+    (up, down): (&ScalingRules, &ScalingRules),
     now: Instant,
 ) -> Bounded {
     let lowest = within(&history.recommendations, up.window, now).fold(proposed, i64::min);
@@ -160,14 +160,14 @@ fn bound_by_rules(
     Bounded { replicas, able, is_limited: replicas != stable, limited }
 }
 
-impl Rules {
+impl ScalingRules {
     fn up() -> Self {
         let period = Duration::from_secs(15);
         let policies = vec![("Pods".to_owned(), 4, period), ("Percent".to_owned(), 100, period)];
         Self { window: Duration::ZERO, select: "Max".to_owned(), policies }
     }
 
-    fn down(settings: &Settings) -> Self {
+    fn down(settings: &ClusterServiceSettings) -> Self {
         let policies = vec![("Percent".to_owned(), 100, Duration::from_secs(15))];
         Self { window: settings.autoscaler_downscale_stabilization, select: "Max".to_owned(), policies }
     }
@@ -187,13 +187,13 @@ impl Rules {
     }
 
     /// Returns the replicas at the start of a policy's period.
-    fn at_start(history: &History, current: i64, period: Duration, now: Instant) -> i64 {
+    fn at_start(history: &ScaleHistory, current: i64, period: Duration, now: Instant) -> i64 {
         let added: i64 = within(&history.ups, period, now).sum();
         let removed: i64 = within(&history.downs, period, now).sum();
         current - added + removed
     }
 
-    fn highest(&self, history: &History, current: i64, now: Instant) -> i64 {
+    fn highest(&self, history: &ScaleHistory, current: i64, now: Instant) -> i64 {
         let proposals = self.policies.iter().map(|(kind, value, period)| {
             let start = Self::at_start(history, current, *period, now);
             match kind.as_str() {
@@ -208,7 +208,7 @@ impl Rules {
         }
     }
 
-    fn lowest(&self, history: &History, current: i64, now: Instant) -> i64 {
+    fn lowest(&self, history: &ScaleHistory, current: i64, now: Instant) -> i64 {
         let proposals = self.policies.iter().map(|(kind, value, period)| {
             let start = Self::at_start(history, current, *period, now);
             match kind.as_str() {
@@ -239,12 +239,12 @@ mod tests {
     #[track_caller]
     fn check(behavior: Value, steps: &[(u64, i64)], expected: &[i64]) {
         let object = autoscaler(behavior);
-        let (mut history, mut current, mut now) = (History::default(), 5, Instant::now());
+        let (mut history, mut current, mut now) = (ScaleHistory::default(), 5, Instant::now());
         history.begin(current, now);
         let mut found = Vec::new();
         for (wait, proposed) in steps {
             now += Duration::from_secs(*wait);
-            let bounded = bound(&object, &mut history, current, *proposed, &Settings::default(), now);
+            let bounded = bound(&object, &mut history, current, *proposed, &ClusterServiceSettings::default(), now);
             if bounded.replicas != current {
                 history.scaled(current, bounded.replicas, now);
             }

@@ -10,8 +10,8 @@ use object::{Object, time};
 use serde_json::Value;
 
 use crate::conditions;
-use crate::room::time_at;
-use crate::settings::Settings;
+use crate::mirrors::time_at;
+use crate::settings::ClusterServiceSettings;
 
 /// The state of a scaled pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,17 +31,17 @@ pub struct ScaledPod {
 
 /// Usage of one pod, in milli-units.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct UsageSample {
     pub value: i64,
     pub at: Option<Timestamp>,
     pub window: Duration,
 }
 
 /// By pod name.
-pub type Samples = HashMap<String, Sample>;
+pub type UsageSamples = HashMap<String, UsageSample>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Target {
+pub enum MetricTarget {
     /// Percentage of the requests.
     Utilization(i64),
     /// Milli-units per pod.
@@ -53,7 +53,7 @@ pub enum Target {
 pub struct Measure<'a> {
     pub resource: &'a str,
     pub container: &'a str,
-    pub target: Target,
+    pub target: MetricTarget,
 }
 
 /// The accepted deviation from the target.
@@ -115,9 +115,9 @@ impl Tolerance {
 pub fn propose(
     measure: &Measure<'_>,
     pods: &[Arc<ScaledPod>],
-    mut samples: Samples,
+    mut samples: UsageSamples,
     current: i64,
-    limits: (Tolerance, &Settings, Timestamp),
+    limits: (Tolerance, &ClusterServiceSettings, Timestamp),
 ) -> Result<Proposal, String> {
     let (tolerance, settings, now) = limits;
     if pods.is_empty() {
@@ -128,8 +128,8 @@ pub fn propose(
         return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
     }
     let requests = match measure.target {
-        Target::Utilization(_) => gather_requests(measure, pods)?,
-        Target::AverageValue(_) => HashMap::new(),
+        MetricTarget::Utilization(_) => gather_requests(measure, pods)?,
+        MetricTarget::AverageValue(_) => HashMap::new(),
     };
     let (ratio, utilization, average) = ratio_of(measure.target, &samples, &requests)?;
     let stay = Proposal { replicas: current, utilization, average };
@@ -145,14 +145,14 @@ pub fn propose(
         let value = match measure.target {
             _ if ratio > 1.0 => 0,
             _ if ratio == 1.0 => continue,
-            Target::Utilization(target) => requests.get(pod).copied().unwrap_or(0) * target.max(100) / 100,
-            Target::AverageValue(target) => target,
+            MetricTarget::Utilization(target) => requests.get(pod).copied().unwrap_or(0) * target.max(100) / 100,
+            MetricTarget::AverageValue(target) => target,
         };
-        samples.insert(pod.clone(), Sample { value, at: None, window: Duration::ZERO });
+        samples.insert(pod.clone(), UsageSample { value, at: None, window: Duration::ZERO });
     }
     if scales_up_with_unready {
         for pod in &grouped.unready {
-            samples.insert(pod.clone(), Sample { value: 0, at: None, window: Duration::ZERO });
+            samples.insert(pod.clone(), UsageSample { value: 0, at: None, window: Duration::ZERO });
         }
     }
     let (again, _, _) = ratio_of(measure.target, &samples, &requests)?;
@@ -168,8 +168,8 @@ pub fn propose(
 fn group(
     measure: &Measure<'_>,
     pods: &[Arc<ScaledPod>],
-    samples: &mut Samples,
-    settings: &Settings,
+    samples: &mut UsageSamples,
+    settings: &ClusterServiceSettings,
     now: Timestamp,
 ) -> Grouped {
     let mut grouped = Grouped { ready: 0, unready: Vec::new(), missing: Vec::new() };
@@ -195,7 +195,7 @@ fn group(
 }
 
 /// The cpu usage of a starting pod is not representative.
-fn is_unready(pod: &ScaledPod, sample: &Sample, settings: &Settings, now: Timestamp) -> bool {
+fn is_unready(pod: &ScaledPod, sample: &UsageSample, settings: &ClusterServiceSettings, now: Timestamp) -> bool {
     let (Some((is_ready, since)), Some(started)) = (pod.ready, pod.started) else { return true };
     let after = |at: Timestamp, wait: Duration| {
         SignedDuration::try_from(wait).ok().and_then(|wait| at.checked_add(wait).ok()).unwrap_or(Timestamp::MAX)
@@ -232,12 +232,12 @@ fn gather_requests(measure: &Measure<'_>, pods: &[Arc<ScaledPod>]) -> Result<Has
 
 /// Returns usage relative to the target, usage as percentage of requests, and usage per pod.
 fn ratio_of(
-    target: Target,
-    samples: &Samples,
+    target: MetricTarget,
+    samples: &UsageSamples,
     requests: &HashMap<String, i64>,
 ) -> Result<(f64, Option<i64>, i64), String> {
     match target {
-        Target::Utilization(target) => {
+        MetricTarget::Utilization(target) => {
             let known = samples.iter().filter_map(|(name, sample)| Some((sample.value, *requests.get(name)?)));
             let (mut used, mut asked, mut count) = (0, 0, 0);
             for (value, request) in known {
@@ -251,7 +251,7 @@ fn ratio_of(
             let utilization = used * 100 / asked;
             Ok((utilization as f64 / target.max(1) as f64, Some(utilization), used / count.max(1)))
         }
-        Target::AverageValue(target) => {
+        MetricTarget::AverageValue(target) => {
             let used: i64 = samples.values().map(|sample| sample.value).sum();
             let average = used / (samples.len().max(1) as i64);
             Ok((average as f64 / target.max(1) as f64, None, average))
@@ -286,20 +286,21 @@ mod tests {
     /// Pods as `state:milli` (or `state:-` without metrics); the target is 50 percent.
     #[track_caller]
     fn check(pods: &[&str], current: i64, expected: Result<i64, &str>) {
-        let mut samples = Samples::new();
+        let mut samples = UsageSamples::new();
         let mut views = Vec::new();
         for (index, text) in pods.iter().enumerate() {
             let (state, value) = text.split_once(':').expect("state:value");
             let name = format!("p{index}");
             if let Ok(value) = value.parse() {
-                let sample = Sample { value, at: Some(at(NOW)), window: Duration::from_secs(30) };
+                let sample = UsageSample { value, at: Some(at(NOW)), window: Duration::from_secs(30) };
                 samples.insert(name.clone(), sample);
             }
             views.push(pod(&name, state));
         }
-        let measure = Measure { resource: "cpu", container: "", target: Target::Utilization(50) };
+        let measure = Measure { resource: "cpu", container: "", target: MetricTarget::Utilization(50) };
         let tolerance = Tolerance { up: 0.1, down: 0.1 };
-        let found = propose(&measure, &views, samples, current, (tolerance, &Settings::default(), at(NOW)));
+        let found =
+            propose(&measure, &views, samples, current, (tolerance, &ClusterServiceSettings::default(), at(NOW)));
         assert_eq!(found.map(|proposal| proposal.replicas), expected.map_err(str::to_owned), "{pods:?}");
     }
 
@@ -332,7 +333,7 @@ mod tests {
     fn a_container_without_a_request_has_no_utilization() {
         let mut silent = ScaledPod::clone(&pod("p", "ready"));
         silent.requests.clear();
-        let measure = Measure { resource: "cpu", container: "", target: Target::Utilization(50) };
+        let measure = Measure { resource: "cpu", container: "", target: MetricTarget::Utilization(50) };
         let found = gather_requests(&measure, &[Arc::new(silent)]);
         assert_eq!(found, Err("missing request for cpu in container main of Pod p".to_owned()));
     }

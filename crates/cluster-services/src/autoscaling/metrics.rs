@@ -8,18 +8,18 @@ use object::quantity::Quantity;
 use object::{Object, Status};
 use serde_json::Value;
 
-use crate::autoscaling::calculator::{Sample, Samples};
+use crate::autoscaling::calculator::{UsageSample, UsageSamples};
+use crate::mirrors::time_at;
 use crate::resources;
-use crate::room::time_at;
 
 const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
 
 /// Usage of the selected pods: by pod, then container.
-pub struct Usage {
+pub struct MeasuredUsage {
     pods: Vec<Object>,
 }
 
-impl Usage {
+impl MeasuredUsage {
     pub async fn gather(client: &ClusterClient, namespace: &str, selector: &str) -> Result<Self, Status> {
         let options = ListOptions { label_selector: Some(selector.to_owned()), ..ListOptions::default() };
         let path =
@@ -43,7 +43,7 @@ impl Usage {
     }
 
     /// Returns the usage of one resource, of one container or (`""`) of all. Pods without a value are omitted.
-    pub fn of(&self, resource: &str, container: &str) -> Samples {
+    pub fn of(&self, resource: &str, container: &str) -> UsageSamples {
         let sample = |pod: &Object| {
             let counted = pod.items(&["containers"]).iter().filter(|c| container.is_empty() || c["name"] == container);
             let mut sum = None;
@@ -53,7 +53,7 @@ impl Usage {
             }
             let window = pod.get(&["window"]).and_then(Value::as_str).and_then(read_duration).unwrap_or(WINDOW_DEFAULT);
             let at = pod.get(&["timestamp"]).and_then(time_at);
-            Some((pod.name().to_owned(), Sample { value: sum?, at, window }))
+            Some((pod.name().to_owned(), UsageSample { value: sum?, at, window }))
         };
         self.pods.iter().filter_map(sample).collect::<HashMap<_, _>>()
     }

@@ -18,47 +18,47 @@ use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::autoscaling::behavior::{History, bound};
+use crate::autoscaling::behavior::{ScaleHistory, bound};
 use crate::autoscaling::calculator::ScaledPod;
 use crate::autoscaling::status::{Computed, Draft};
-use crate::members::Members;
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::resources;
-use crate::room::{FIELD_MANAGER, Room};
 use crate::scales::{Scale, Scales};
+use crate::selected_pods::SelectedPods;
 use crate::start::Service;
 
 const WORKERS: usize = 5;
 
 struct Autoscaling {
-    room: Arc<Room>,
+    mirrors: Arc<ClusterMirrors>,
     recorder: Recorder,
     scales: Scales,
-    members: Members<ScaledPod>,
+    selected_pods: SelectedPods<ScaledPod>,
     /// One per autoscaler.
-    histories: Mutex<HashMap<ObjectKey, History>>,
+    histories: Mutex<HashMap<ObjectKey, ScaleHistory>>,
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let autoscaling = Arc::new(Autoscaling {
-        recorder: room.recorder("horizontal-pod-autoscaler"),
-        scales: Scales::new(room.client.clone()),
-        members: Members::new(calculator::read),
+        recorder: mirrors.recorder("horizontal-pod-autoscaler"),
+        scales: Scales::new(mirrors.client.clone()),
+        selected_pods: SelectedPods::new(calculator::read),
         histories: Mutex::default(),
-        room: Arc::clone(room),
+        mirrors: Arc::clone(mirrors),
     });
     let listener = Arc::clone(&autoscaling);
     // Pod events only update the index; usage is read periodically.
-    let tell = move |change: &Change| drop(listener.members.pod_changed(change));
-    Service::new(run(autoscaling)).hearing_of_pods(tell)
+    let on_pod = move |change: &Change| drop(listener.selected_pods.pod_changed(change));
+    Service::new(run(autoscaling)).on_pods(on_pod)
 }
 
 async fn run(autoscaling: Arc<Autoscaling>) {
     // Own status updates do not trigger a reconcile.
-    let source = Source::new(&autoscaling.room.autoscalers, |change| match (&change.before, &change.now) {
+    let source = Source::new(&autoscaling.mirrors.autoscalers, |change| match (&change.before, &change.now) {
         (Some(before), Some(now)) if before.generation() == now.generation() && before.uid() == now.uid() => Vec::new(),
         _ => vec![change.key.clone()],
     });
-    let cancel = autoscaling.room.cancel.clone();
+    let cancel = autoscaling.mirrors.cancel.clone();
     let reconcile = move |key: ObjectKey| {
         let autoscaling = Arc::clone(&autoscaling);
         async move { autoscaling.reconcile(&key).await }
@@ -68,20 +68,20 @@ async fn run(autoscaling: Arc<Autoscaling>) {
 
 impl Autoscaling {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(autoscaler) = self.room.autoscalers.get(key).filter(|autoscaler| !autoscaler.is_deleting()) else {
-            self.members.remove_selector(key);
+        let Some(autoscaler) = self.mirrors.autoscalers.get(key).filter(|autoscaler| !autoscaler.is_deleting()) else {
+            self.selected_pods.remove_selector(key);
             self.histories.lock().remove(key);
             return Ok(Outcome::Done);
         };
-        let mut draft = Draft::new(&autoscaler, self.room.now());
-        self.look(key, &autoscaler, &mut draft).await;
+        let mut draft = Draft::new(&autoscaler, self.mirrors.now());
+        self.sync(key, &autoscaler, &mut draft).await;
         let target = ResourceRef::of(&resources::autoscalers(), &autoscaler);
-        commit_status(&self.room.client, target, &autoscaler, &draft.object, FIELD_MANAGER).await?;
-        Ok(Outcome::After(self.room.settings.autoscaler_sync_period))
+        commit_status(&self.mirrors.client, target, &autoscaler, &draft.object, FIELD_MANAGER).await?;
+        Ok(Outcome::After(self.mirrors.settings.autoscaler_sync_period))
     }
 
     /// One sync: reads scale and metrics, then rescales. The result goes into the draft and events.
-    async fn look(&self, key: &ObjectKey, autoscaler: &Object, draft: &mut Draft) {
+    async fn sync(&self, key: &ObjectKey, autoscaler: &Object, draft: &mut Draft) {
         let reference = |field: &str| autoscaler.str_at(&["spec", "scaleTargetRef", field]);
         let found =
             self.scales.get(reference("apiVersion"), reference("kind"), &key.namespace, reference("name")).await;
@@ -90,12 +90,12 @@ impl Autoscaling {
             Err(error) => {
                 self.recorder.warning(autoscaler, "FailedGetScale", error.to_string());
                 let message = format!("the HPA controller was unable to get the target's current scale: {error}");
-                draft.say("AbleToScale", "False", "FailedGetScale", &message);
+                draft.set_condition("AbleToScale", "False", "FailedGetScale", &message);
                 return;
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
-        draft.say("AbleToScale", "True", "SucceededGetScale", message);
+        draft.set_condition("AbleToScale", "True", "SucceededGetScale", message);
         let current = scale.scale.i64_at(&["spec", "replicas"]).unwrap_or(0);
         draft.set_current(current);
         let now = Instant::now();
@@ -104,7 +104,7 @@ impl Autoscaling {
         let most = autoscaler.i64_at(&["spec", "maxReplicas"]).unwrap_or(least);
         if current == 0 && least != 0 {
             let message = "scaling is disabled since the replica count of the target is zero";
-            draft.say("ScalingActive", "False", "ScalingDisabled", message);
+            draft.set_condition("ScalingActive", "False", "ScalingDisabled", message);
             draft.set_desired(0);
             return;
         }
@@ -124,7 +124,7 @@ impl Autoscaling {
         }
     }
 
-    fn with_history<R>(&self, key: &ObjectKey, act: impl FnOnce(&mut History) -> R) -> R {
+    fn with_history<R>(&self, key: &ObjectKey, act: impl FnOnce(&mut ScaleHistory) -> R) -> R {
         act(self.histories.lock().entry(key.clone()).or_default())
     }
 
@@ -143,14 +143,14 @@ impl Autoscaling {
             _ => {
                 self.recorder.warning(autoscaler, "SelectorRequired", "selector is required");
                 let message = "the HPA target's scale is missing a selector";
-                draft.say("ScalingActive", "False", "InvalidSelector", message);
+                draft.set_condition("ScalingActive", "False", "InvalidSelector", message);
                 return None;
             }
         };
-        self.members.set_selector(key, selector, &self.room.pods);
-        let pods = self.members.of(key);
-        let usage = metrics::Usage::gather(&self.room.client, &key.namespace, text).await;
-        let limits = (&self.room.settings, self.room.now());
+        self.selected_pods.set_selector(key, selector, &self.mirrors.pods);
+        let pods = self.selected_pods.of(key);
+        let usage = metrics::MeasuredUsage::gather(&self.mirrors.client, &key.namespace, text).await;
+        let limits = (&self.mirrors.settings, self.mirrors.now());
         let Computed { replicas, metric, statuses, failure } =
             status::compute(autoscaler, &pods, usage, current, limits);
         draft.set_metrics(statuses);
@@ -158,24 +158,24 @@ impl Autoscaling {
             self.recorder.warning(autoscaler, reason, error.clone());
             if replicas.is_none() {
                 let message = format!("the HPA was unable to compute the replica count: {error}");
-                draft.say("ScalingActive", "False", reason, &message);
+                draft.set_condition("ScalingActive", "False", reason, &message);
                 draft.keep_desired(current);
                 self.recorder.warning(autoscaler, "FailedComputeMetricsReplicas", error);
             }
         }
         let proposed = replicas?;
         let message = format!("the HPA was able to successfully calculate a replica count from {metric}");
-        draft.say("ScalingActive", "True", "ValidMetricFound", &message);
+        draft.set_condition("ScalingActive", "True", "ValidMetricFound", &message);
         let reason = match proposed.cmp(&current) {
             std::cmp::Ordering::Greater => format!("{metric} above target"),
             _ => "All metrics below target".to_owned(),
         };
-        let settings = &self.room.settings;
+        let settings = &self.mirrors.settings;
         let bounded =
             self.with_history(key, |history| bound(autoscaler, history, current, proposed, settings, Instant::now()));
-        draft.say("AbleToScale", "True", bounded.able.0, bounded.able.1);
+        draft.set_condition("AbleToScale", "True", bounded.able.0, bounded.able.1);
         let is_limited = if bounded.is_limited { "True" } else { "False" };
-        draft.say("ScalingLimited", is_limited, bounded.limited.0, bounded.limited.1);
+        draft.set_condition("ScalingLimited", is_limited, bounded.limited.0, bounded.limited.1);
         Some((bounded.replicas, reason))
     }
 
@@ -192,11 +192,11 @@ impl Autoscaling {
         let version = scale.scale.resource_version();
         let body = json!({"metadata": {"resourceVersion": version}, "spec": {"replicas": desired}});
         let options = WriteOptions::managed_by(FIELD_MANAGER);
-        match self.room.client.patch(scale.target.clone(), Patch::merge(body), options).await {
+        match self.mirrors.client.patch(scale.target.clone(), Patch::merge(body), options).await {
             Ok(_) => {
                 let message = format!("the HPA controller was able to update the target scale to {desired}");
-                draft.say("AbleToScale", "True", "SucceededRescale", &message);
-                draft.object.set(&["status", "lastScaleTime"], time::format_seconds(self.room.now()));
+                draft.set_condition("AbleToScale", "True", "SucceededRescale", &message);
+                draft.object.set(&["status", "lastScaleTime"], time::format_seconds(self.mirrors.now()));
                 self.recorder.normal(autoscaler, "SuccessfulRescale", format!("New size: {desired}; reason: {reason}"));
                 self.with_history(key, |history| history.scaled(current, desired, Instant::now()));
             }
@@ -204,7 +204,7 @@ impl Autoscaling {
                 let message = format!("New size: {desired}; reason: {reason}; error: {error}");
                 self.recorder.warning(autoscaler, "FailedRescale", message);
                 let message = format!("the HPA controller was unable to update the target scale: {error}");
-                draft.say("AbleToScale", "False", "FailedUpdateScale", &message);
+                draft.set_condition("AbleToScale", "False", "FailedUpdateScale", &message);
                 draft.keep_desired(current);
             }
         }

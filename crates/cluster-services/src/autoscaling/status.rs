@@ -7,10 +7,10 @@ use object::quantity::{Quantity, QuantityFormat};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use crate::autoscaling::calculator::{Measure, Proposal, ScaledPod, Target, Tolerance, propose};
-use crate::autoscaling::metrics::Usage;
-use crate::conditions::{self, Saying};
-use crate::settings::Settings;
+use crate::autoscaling::calculator::{Measure, MetricTarget, Proposal, ScaledPod, Tolerance, propose};
+use crate::autoscaling::metrics::MeasuredUsage;
+use crate::conditions::{self, ConditionUpdate};
+use crate::settings::ClusterServiceSettings;
 
 /// The autoscaler with its new status.
 pub struct Draft {
@@ -30,8 +30,8 @@ impl Draft {
         Self { object, now }
     }
 
-    pub fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        conditions::set(&mut self.object, &Saying { kind, status, reason, message }, self.now);
+    pub fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+        conditions::set(&mut self.object, &ConditionUpdate { kind, status, reason, message }, self.now);
     }
 
     pub fn set_current(&mut self, replicas: i64) {
@@ -72,9 +72,9 @@ pub struct Computed {
 pub fn compute(
     autoscaler: &Object,
     pods: &[Arc<ScaledPod>],
-    usage: Result<Usage, Status>,
+    usage: Result<MeasuredUsage, Status>,
     current: i64,
-    (settings, now): (&Settings, Timestamp),
+    (settings, now): (&ClusterServiceSettings, Timestamp),
 ) -> Computed {
     let mut computed = Computed::default();
     let mut failures = Vec::new();
@@ -104,7 +104,7 @@ pub fn compute(
     computed
 }
 
-fn tolerance_of(autoscaler: &Object, settings: &Settings) -> Tolerance {
+fn tolerance_of(autoscaler: &Object, settings: &ClusterServiceSettings) -> Tolerance {
     let own = |side: &str| {
         let value = autoscaler.get(&["spec", "behavior", side, "tolerance"])?;
         Quantity::parse(value.as_str()?).ok().map(|quantity| quantity.as_f64())
@@ -118,9 +118,9 @@ type Failure = (&'static str, String);
 fn compute_one(
     spec: &Value,
     pods: &[Arc<ScaledPod>],
-    usage: &Result<Usage, Status>,
+    usage: &Result<MeasuredUsage, Status>,
     current: i64,
-    limits: (Tolerance, &Settings, Timestamp),
+    limits: (Tolerance, &ClusterServiceSettings, Timestamp),
 ) -> Result<(Proposal, String, Value), Failure> {
     let (field, reason) = match spec["type"].as_str() {
         Some("Resource") => ("resource", "FailedGetResourceMetric"),
@@ -157,19 +157,19 @@ fn unserved(reason: &'static str, group: &str) -> Failure {
     (reason, format!("unable to fetch metrics: no metrics known: the server does not serve {group}"))
 }
 
-fn read_target(target: &Value) -> Option<Target> {
+fn read_target(target: &Value) -> Option<MetricTarget> {
     if let Some(percent) = target["averageUtilization"].as_i64() {
-        return Some(Target::Utilization(percent));
+        return Some(MetricTarget::Utilization(percent));
     }
     let text = target["averageValue"].as_str()?;
-    Quantity::parse(text).ok().map(|quantity| Target::AverageValue(quantity.milli_value()))
+    Quantity::parse(text).ok().map(|quantity| MetricTarget::AverageValue(quantity.milli_value()))
 }
 
 fn name_of(measure: &Measure<'_>) -> String {
     let of = if measure.container.is_empty() { "resource" } else { "container resource" };
     match measure.target {
-        Target::Utilization(_) => format!("{} {of} utilization (percentage of request)", measure.resource),
-        Target::AverageValue(_) => format!("{} {of}", measure.resource),
+        MetricTarget::Utilization(_) => format!("{} {of} utilization (percentage of request)", measure.resource),
+        MetricTarget::AverageValue(_) => format!("{} {of}", measure.resource),
     }
 }
 

@@ -6,7 +6,7 @@ use object::GroupVersionResource;
 use serde_json::{Value, json};
 
 use crate::resources::{autoscalers, pod_metrics, pods};
-use crate::testing::{Stage, running};
+use crate::testing::{ServicesTestbed, running};
 
 fn deployments() -> GroupVersionResource {
     GroupVersionResource::new("apps", "v1", "deployments")
@@ -24,104 +24,105 @@ fn autoscaler(more: Value) -> Value {
 }
 
 /// Two pods that request 100m each.
-async fn stage() -> Stage {
-    let stage = Stage::start().await;
-    stage.create_living_node("n").await;
+async fn testbed() -> ServicesTestbed {
+    let testbed = ServicesTestbed::start().await;
+    testbed.create_living_node("n").await;
     // The in-memory API has no scale subresource: the object itself has all fields that are read.
     let deployment = json!({"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": {"selector": "app=web"}});
-    stage.seed(&deployments(), deployment);
+    testbed.seed(&deployments(), deployment);
     for name in ["a", "b"] {
-        stage.seed(&pods(), running(name, "n", true));
+        testbed.seed(&pods(), running(name, "n", true));
     }
-    stage.pass(Duration::from_secs(600)).await;
-    stage
+    testbed.pass(Duration::from_secs(600)).await;
+    testbed
 }
 
-fn measure(stage: &Stage, cpu: &str) {
+fn measure(testbed: &ServicesTestbed, cpu: &str) {
     for name in ["a", "b"] {
-        let metrics = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "timestamp": stage.now(),
+        let metrics = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "timestamp": testbed.now(),
             "window": "15s", "containers": [{"name": "main", "usage": {"cpu": cpu, "memory": "10Mi"}}]});
-        stage.seed(&pod_metrics(), metrics);
+        testbed.seed(&pod_metrics(), metrics);
     }
 }
 
-async fn replicas(stage: &Stage) -> i64 {
-    stage.get(&deployments(), "web").await.i64_at(&["spec", "replicas"]).expect("set")
+async fn replicas(testbed: &ServicesTestbed) -> i64 {
+    testbed.get(&deployments(), "web").await.i64_at(&["spec", "replicas"]).expect("set")
 }
 
 #[tokio::test(start_paused = true)]
 async fn replicas_grow_with_usage_and_shrink_after_a_while() {
-    let stage = stage().await;
-    measure(&stage, "100m");
-    stage.create(&autoscalers(), autoscaler(json!({}))).await;
-    assert_eq!(replicas(&stage).await, 4);
-    let told = "SuccessfulRescale: New size: 4; reason: cpu resource utilization (percentage of request) above target";
-    assert_eq!(stage.events("h").await, [told]);
-    let object = stage.get(&autoscalers(), "h").await;
+    let testbed = testbed().await;
+    measure(&testbed, "100m");
+    testbed.create(&autoscalers(), autoscaler(json!({}))).await;
+    assert_eq!(replicas(&testbed).await, 4);
+    let reported =
+        "SuccessfulRescale: New size: 4; reason: cpu resource utilization (percentage of request) above target";
+    assert_eq!(testbed.events("h").await, [reported]);
+    let object = testbed.get(&autoscalers(), "h").await;
     let current = &object.items(&["status", "currentMetrics"])[0]["resource"]["current"];
     assert_eq!(*current, json!({"averageUtilization": 100, "averageValue": "100m"}));
     assert_eq!(object.i64_at(&["status", "desiredReplicas"]), Some(4));
-    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "True SucceededRescale");
-    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "True ValidMetricFound");
-    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingLimited").await, "False DesiredWithinRange");
+    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "True SucceededRescale");
+    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "True ValidMetricFound");
+    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingLimited").await, "False DesiredWithinRange");
 
-    measure(&stage, "10m");
-    stage.pass(Duration::from_secs(60)).await;
-    assert_eq!(replicas(&stage).await, 4);
-    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "True ScaleDownStabilized");
-    stage.pass(Duration::from_secs(300)).await;
-    assert_eq!(replicas(&stage).await, 1);
+    measure(&testbed, "10m");
+    testbed.pass(Duration::from_secs(60)).await;
+    assert_eq!(replicas(&testbed).await, 4);
+    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "True ScaleDownStabilized");
+    testbed.pass(Duration::from_secs(300)).await;
+    assert_eq!(replicas(&testbed).await, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn bounds_hold_without_metrics() {
-    let stage = stage().await;
-    stage.create(&autoscalers(), autoscaler(json!({"minReplicas": 3}))).await;
-    assert_eq!(replicas(&stage).await, 3);
-    let told = "SuccessfulRescale: New size: 3; reason: Current number of replicas below Spec.MinReplicas";
-    assert_eq!(stage.events("h").await, [told]);
-    stage.pass(Duration::from_secs(16)).await;
-    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetResourceMetric");
-    assert_eq!(replicas(&stage).await, 3);
+    let testbed = testbed().await;
+    testbed.create(&autoscalers(), autoscaler(json!({"minReplicas": 3}))).await;
+    assert_eq!(replicas(&testbed).await, 3);
+    let reported = "SuccessfulRescale: New size: 3; reason: Current number of replicas below Spec.MinReplicas";
+    assert_eq!(testbed.events("h").await, [reported]);
+    testbed.pass(Duration::from_secs(16)).await;
+    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetResourceMetric");
+    assert_eq!(replicas(&testbed).await, 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_target_of_zero_is_switched_off() {
-    let stage = stage().await;
-    stage.patch(&deployments(), "web", json!({"spec": {"replicas": 0}})).await;
-    stage.create(&autoscalers(), autoscaler(json!({}))).await;
-    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False ScalingDisabled");
-    assert_eq!(replicas(&stage).await, 0);
+    let testbed = testbed().await;
+    testbed.patch(&deployments(), "web", json!({"spec": {"replicas": 0}})).await;
+    testbed.create(&autoscalers(), autoscaler(json!({}))).await;
+    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False ScalingDisabled");
+    assert_eq!(replicas(&testbed).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_that_is_not_there_is_said_to_be_missing() {
-    let stage = stage().await;
+async fn a_missing_target_is_reported() {
+    let testbed = testbed().await;
     let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody"});
-    stage.create(&autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
-    assert_eq!(stage.condition(&autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
+    testbed.create(&autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
+    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_container_can_be_measured_and_amounts_be_targets() {
-    let stage = stage().await;
-    measure(&stage, "150m");
+    let testbed = testbed().await;
+    measure(&testbed, "150m");
     let metrics = json!([{"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "main",
         "target": {"type": "AverageValue", "averageValue": "100m"}}}]);
-    stage.create(&autoscalers(), autoscaler(json!({"metrics": metrics}))).await;
-    assert_eq!(replicas(&stage).await, 3);
-    assert!(stage.events("h").await[0].ends_with("reason: cpu container resource above target"));
+    testbed.create(&autoscalers(), autoscaler(json!({"metrics": metrics}))).await;
+    assert_eq!(replicas(&testbed).await, 3);
+    assert!(testbed.events("h").await[0].ends_with("reason: cpu container resource above target"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_metric_that_cannot_be_had_keeps_replicas_from_shrinking() {
-    let stage = stage().await;
-    measure(&stage, "10m");
+    let testbed = testbed().await;
+    measure(&testbed, "10m");
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization",
         "averageUtilization": 50}}}, {"type": "External", "external": {"metric": {"name": "queue"}}}]);
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
-    stage.create(&autoscalers(), autoscaler(json!({"metrics": metrics, "behavior": behavior}))).await;
-    stage.pass(Duration::from_secs(60)).await;
-    assert_eq!(replicas(&stage).await, 2);
-    assert_eq!(stage.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetExternalMetric");
+    testbed.create(&autoscalers(), autoscaler(json!({"metrics": metrics, "behavior": behavior}))).await;
+    testbed.pass(Duration::from_secs(60)).await;
+    assert_eq!(replicas(&testbed).await, 2);
+    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetExternalMetric");
 }

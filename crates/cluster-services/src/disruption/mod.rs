@@ -14,10 +14,10 @@ use object::selector::LabelSelector;
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
 use crate::disruption::budget::{Guarded, expect, needs_scale, plan_failure, plan_status};
-use crate::members::Members;
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::resources;
-use crate::room::{FIELD_MANAGER, Room};
 use crate::scales::Scales;
+use crate::selected_pods::SelectedPods;
 use crate::start::Service;
 
 const WORKERS: usize = 2;
@@ -27,32 +27,32 @@ const GATHERING: Duration = Duration::from_millis(50);
 const RESYNC: Duration = Duration::from_secs(60);
 
 struct Disruption {
-    room: Arc<Room>,
-    members: Members<Guarded>,
+    mirrors: Arc<ClusterMirrors>,
+    selected_pods: SelectedPods<Guarded>,
     scales: Scales,
     recorder: Recorder,
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let controller = Controller::new("disruption-controller");
     let disruption = Arc::new(Disruption {
-        members: Members::new(budget::read),
-        scales: Scales::new(room.client.clone()),
-        recorder: room.recorder("controllermanager"),
-        room: Arc::clone(room),
+        selected_pods: SelectedPods::new(budget::read),
+        scales: Scales::new(mirrors.client.clone()),
+        recorder: mirrors.recorder("controllermanager"),
+        mirrors: Arc::clone(mirrors),
     });
     let (listener, queue) = (Arc::clone(&disruption), controller.clone());
-    let tell = move |change: &Change| {
-        for budget in listener.members.pod_changed(change) {
+    let on_pod = move |change: &Change| {
+        for budget in listener.selected_pods.pod_changed(change) {
             queue.queue().add_after(budget, GATHERING, Priority::NORMAL);
         }
     };
-    Service::new(run(disruption, controller)).hearing_of_pods(tell)
+    Service::new(run(disruption, controller)).on_pods(on_pod)
 }
 
 async fn run(disruption: Arc<Disruption>, controller: Controller<ObjectKey>) {
-    let sources = vec![Source::each(&disruption.room.budgets)];
-    let cancel = disruption.room.cancel.clone();
+    let sources = vec![Source::each(&disruption.mirrors.budgets)];
+    let cancel = disruption.mirrors.cancel.clone();
     let reconcile = move |key: ObjectKey| {
         let disruption = Arc::clone(&disruption);
         async move { disruption.reconcile(&key).await }
@@ -62,19 +62,19 @@ async fn run(disruption: Arc<Disruption>, controller: Controller<ObjectKey>) {
 
 impl Disruption {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(budget) = self.room.budgets.get(key).filter(|budget| !budget.is_deleting()) else {
-            self.members.remove_selector(key);
+        let Some(budget) = self.mirrors.budgets.get(key).filter(|budget| !budget.is_deleting()) else {
+            self.selected_pods.remove_selector(key);
             return Ok(Outcome::Done);
         };
         let selector = match LabelSelector::from_value(budget.get(&["spec", "selector"])) {
             Ok(selector) => selector,
             Err(error) => {
-                self.commit(&budget, &plan_failure(&budget, &error.to_string(), self.room.now())).await?;
+                self.commit(&budget, &plan_failure(&budget, &error.to_string(), self.mirrors.now())).await?;
                 return Ok(Outcome::Done);
             }
         };
-        self.members.set_selector(key, selector, &self.room.pods);
-        let pods = self.members.of(key);
+        self.selected_pods.set_selector(key, selector, &self.mirrors.pods);
+        let pods = self.selected_pods.of(key);
         if pods.is_empty() {
             self.recorder.normal(&*budget, "NoPods", "No matching pods found");
         }
@@ -85,13 +85,13 @@ impl Disruption {
                 Err(error) => {
                     let message = error.to_string();
                     self.recorder.warning(&*budget, "CalculateExpectedPodCountFailed", message.clone());
-                    self.commit(&budget, &plan_failure(&budget, &message, self.room.now())).await?;
+                    self.commit(&budget, &plan_failure(&budget, &message, self.mirrors.now())).await?;
                     return Err(error);
                 }
             },
             false => 0,
         };
-        let now = self.room.now();
+        let now = self.mirrors.now();
         let (desired, next) = plan_status(&budget, &pods, expect(&budget, pods.len(), scale), now);
         self.commit(&budget, &desired).await?;
         Ok(match (next, needs) {
@@ -103,7 +103,7 @@ impl Disruption {
 
     async fn commit(&self, budget: &Object, desired: &Object) -> Result<(), ReconcileError> {
         let target = ResourceRef::of(&resources::budgets(), budget);
-        commit_status(&self.room.client, target, budget, desired, FIELD_MANAGER).await?;
+        commit_status(&self.mirrors.client, target, budget, desired, FIELD_MANAGER).await?;
         Ok(())
     }
 

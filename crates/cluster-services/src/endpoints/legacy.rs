@@ -3,7 +3,7 @@
 use object::{GroupVersionKind, Object};
 use serde_json::{Value, json};
 
-use crate::endpoints::service::{Family, Wanted, is_headless};
+use crate::endpoints::service::{DesiredEndpoints, Family, is_headless};
 
 /// Maximum number of addresses in an Endpoints object; truncation is marked by an annotation.
 const ADDRESSES_MAX: usize = 1000;
@@ -13,7 +13,7 @@ pub const MANAGER: &str = "endpoint-controller";
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// Returns the desired object; `existing` provides its version.
-pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>) -> Object {
+pub fn plan_legacy(service: &Object, desired: &DesiredEndpoints, existing: Option<&Object>) -> Object {
     let gvk = GroupVersionKind::new("", "v1", "Endpoints");
     let empty = || Object::new(&gvk, Some(service.namespace()), service.name());
     let mut endpoints = existing.cloned().unwrap_or_else(empty);
@@ -24,21 +24,21 @@ pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>)
     }
     endpoints.set(&["metadata", "labels"], labels);
     // Only the first address family of the Service.
-    let family = wanted.keys().map(|(family, _)| *family).min().unwrap_or(Family::V4);
-    let mut room = ADDRESSES_MAX;
+    let family = desired.keys().map(|(family, _)| *family).min().unwrap_or(Family::V4);
+    let mut mirrors = ADDRESSES_MAX;
     let mut subsets = Vec::new();
-    for ((_, _), group) in wanted.iter().filter(|((of, _), _)| *of == family) {
+    for ((_, _), group) in desired.iter().filter(|((of, _), _)| *of == family) {
         // Terminating pods are omitted, even while they serve.
         let stay = group
             .endpoints
             .iter()
             .filter(|e| e["conditions"]["terminating"] != true || e["conditions"]["ready"] == true);
         let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
-        for endpoint in stay.take(room) {
+        for endpoint in stay.take(mirrors) {
             let list = if endpoint["conditions"]["ready"] == true { &mut ready } else { &mut not_ready };
             list.push(address_of(endpoint));
         }
-        room -= ready.len() + not_ready.len();
+        mirrors -= ready.len() + not_ready.len();
         if ready.is_empty() && not_ready.is_empty() {
             continue;
         }
@@ -51,7 +51,7 @@ pub fn plan_legacy(service: &Object, wanted: &Wanted, existing: Option<&Object>)
         }
         subsets.push(subset);
     }
-    let total: usize = wanted.values().map(|group| group.endpoints.len()).sum();
+    let total: usize = desired.values().map(|group| group.endpoints.len()).sum();
     match total > ADDRESSES_MAX {
         true => endpoints.set_annotation(OVER_CAPACITY, "truncated"),
         false => drop(endpoints.remove(&["metadata", "annotations", OVER_CAPACITY])),

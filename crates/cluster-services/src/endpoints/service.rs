@@ -58,7 +58,7 @@ pub fn families_of(service: &Object) -> Vec<Family> {
 }
 
 /// Desired endpoints by address family and port set; each group has slices of its own.
-pub type Wanted = BTreeMap<(Family, String), Group>;
+pub type DesiredEndpoints = BTreeMap<(Family, String), Group>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
@@ -68,18 +68,22 @@ pub struct Group {
 }
 
 /// Returns the desired content of all slices of a Service. `zone_of` returns the zone of a node.
-pub fn plan_endpoints(service: &Object, pods: &[Arc<PodEndpoint>], zone_of: impl Fn(&str) -> Option<String>) -> Wanted {
-    let mut wanted = Wanted::new();
+pub fn plan_endpoints(
+    service: &Object,
+    pods: &[Arc<PodEndpoint>],
+    zone_of: impl Fn(&str) -> Option<String>,
+) -> DesiredEndpoints {
+    let mut desired = DesiredEndpoints::new();
     for family in families_of(service) {
         for pod in pods {
             let Some(address) = pod.addresses.iter().find(|address| family.has(address)) else { continue };
             let ports = plan_ports(service, pod);
-            let group = wanted.entry((family, Value::from(ports.clone()).to_string())).or_default();
+            let group = desired.entry((family, Value::from(ports.clone()).to_string())).or_default();
             group.ports = ports;
             group.endpoints.push(plan_endpoint(service, pod, address, &zone_of));
         }
     }
-    wanted
+    desired
 }
 
 fn plan_endpoint(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::{GroupVersionKind, Object};
 use serde_json::{Value, json};
 
-use crate::endpoints::service::{Family, Group, Wanted, is_headless};
+use crate::endpoints::service::{DesiredEndpoints, Family, Group, is_headless};
 
 /// Maximum number of endpoints in a slice.
 pub const ENDPOINTS_MAX: usize = 100;
@@ -24,21 +24,21 @@ pub struct SlicePlan {
     pub delete: Vec<Arc<Object>>,
 }
 
-pub fn plan_slices(service: &Object, wanted: &Wanted, existing: &[Arc<Object>]) -> SlicePlan {
+pub fn plan_slices(service: &Object, desired: &DesiredEndpoints, existing: &[Arc<Object>]) -> SlicePlan {
     let mut plan = SlicePlan::default();
     let mut by_group: HashMap<(Family, String), Vec<Arc<Object>>> = HashMap::new();
     for slice in existing {
-        match group_of(slice).filter(|group| wanted.contains_key(group)) {
+        match group_of(slice).filter(|group| desired.contains_key(group)) {
             Some(group) => by_group.entry(group).or_default().push(Arc::clone(slice)),
             None => plan.delete.push(Arc::clone(slice)),
         }
     }
-    for (key, group) in wanted {
+    for (key, group) in desired {
         let slices = by_group.remove(key).unwrap_or_default();
         plan_group(service, key.0, group, slices, &mut plan);
     }
     // A Service without endpoints has one empty slice; an existing slice is emptied rather than replaced.
-    if wanted.is_empty() {
+    if desired.is_empty() {
         let kept = if plan.delete.is_empty() { None } else { Some(plan.delete.remove(0)) };
         match kept {
             Some(slice) => update_slice(service, slice, Vec::new(), &mut plan),

@@ -10,7 +10,7 @@ use crate::endpoints::pod::PodEndpoint;
 use crate::endpoints::service::plan_endpoints;
 use crate::endpoints::slices::{ENDPOINTS_MAX, plan_slices};
 use crate::resources::{endpoints, nodes, pods, services, slices};
-use crate::testing::{Stage, node, running};
+use crate::testing::{ServicesTestbed, node, running};
 
 fn service(more: Value) -> Value {
     let mut service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ipFamilies": ["IPv4"],
@@ -22,10 +22,10 @@ fn service(more: Value) -> Value {
 }
 
 /// Returns `address ready/serving/terminating` of every endpoint in every slice.
-async fn seen(stage: &Stage) -> Vec<String> {
-    stage.pass(Duration::from_secs(1)).await;
+async fn seen(testbed: &ServicesTestbed) -> Vec<String> {
+    testbed.pass(Duration::from_secs(1)).await;
     let mut seen = Vec::new();
-    for slice in stage.list(&slices()).await {
+    for slice in testbed.list(&slices()).await {
         for endpoint in slice.items(&["endpoints"]) {
             let is = |name: &str| u8::from(endpoint["conditions"][name] == true);
             let name = endpoint["targetRef"]["name"].as_str().unwrap_or_default();
@@ -38,61 +38,61 @@ async fn seen(stage: &Stage) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_follow_readiness() {
-    let stage = Stage::start().await;
-    stage.create(&services(), service(json!({}))).await;
-    assert_eq!(stage.list(&slices()).await.len(), 1, "an empty slice for a Service without endpoints");
+    let testbed = ServicesTestbed::start().await;
+    testbed.create(&services(), service(json!({}))).await;
+    assert_eq!(testbed.list(&slices()).await.len(), 1, "an empty slice for a Service without endpoints");
     let mut zoned = node("n");
     zoned["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z".into();
-    stage.create(&nodes(), zoned).await;
-    stage.seed(&pods(), running("a", "n", true));
-    stage.seed(&pods(), running("b", "n", false));
-    assert_eq!(seen(&stage).await, ["a 110", "b 000"]);
-    let all = stage.list(&slices()).await;
+    testbed.create(&nodes(), zoned).await;
+    testbed.seed(&pods(), running("a", "n", true));
+    testbed.seed(&pods(), running("b", "n", false));
+    assert_eq!(seen(&testbed).await, ["a 110", "b 000"]);
+    let all = testbed.list(&slices()).await;
     let slice = &all[0];
     assert_eq!(all.len(), 1);
     assert_eq!(slice.label("kubernetes.io/service-name"), Some("web"));
     assert_eq!(slice.items(&["ports"]), [json!({"name": "http", "port": 8080, "protocol": "TCP"})]);
     let endpoint = &slice.items(&["endpoints"])[0];
     assert_eq!((&endpoint["nodeName"], &endpoint["zone"]), (&json!("n"), &json!("z")));
-    let legacy = stage.get(&endpoints(), "web").await;
+    let legacy = testbed.get(&endpoints(), "web").await;
     assert_eq!(legacy.items(&["subsets"])[0]["addresses"][0]["targetRef"]["name"], "a");
     assert_eq!(legacy.items(&["subsets"])[0]["notReadyAddresses"][0]["targetRef"]["name"], "b");
 
-    stage.patch_status(&pods(), "b", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
-    assert_eq!(seen(&stage).await, ["a 110", "b 110"]);
-    stage.patch(&pods(), "a", json!({"metadata": {"finalizers": ["test/slow"]}})).await;
-    stage.delete(&pods(), "a").await;
-    assert_eq!(seen(&stage).await, ["a 011", "b 110"]);
-    stage.patch(&pods(), "a", json!({"metadata": {"finalizers": null}})).await;
-    stage.patch(&pods(), "b", json!({"metadata": {"labels": {"app": "other"}}})).await;
-    assert_eq!(seen(&stage).await, Vec::<String>::new());
-    assert_eq!(stage.list(&slices()).await.len(), 1);
-    stage.delete(&services(), "web").await;
-    stage.settle().await;
-    assert!(stage.find(&endpoints(), "web").await.is_none());
+    testbed.patch_status(&pods(), "b", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
+    assert_eq!(seen(&testbed).await, ["a 110", "b 110"]);
+    testbed.patch(&pods(), "a", json!({"metadata": {"finalizers": ["test/slow"]}})).await;
+    testbed.delete(&pods(), "a").await;
+    assert_eq!(seen(&testbed).await, ["a 011", "b 110"]);
+    testbed.patch(&pods(), "a", json!({"metadata": {"finalizers": null}})).await;
+    testbed.patch(&pods(), "b", json!({"metadata": {"labels": {"app": "other"}}})).await;
+    assert_eq!(seen(&testbed).await, Vec::<String>::new());
+    assert_eq!(testbed.list(&slices()).await.len(), 1);
+    testbed.delete(&services(), "web").await;
+    testbed.settle().await;
+    assert!(testbed.find(&endpoints(), "web").await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_asks_for_it_publishes_who_is_not_ready() {
-    let stage = Stage::start().await;
-    stage.seed(&pods(), running("a", "n", false));
-    stage.create(&services(), service(json!({"publishNotReadyAddresses": true, "clusterIP": "None"}))).await;
-    assert_eq!(seen(&stage).await, ["a 110"]);
-    assert_eq!(stage.list(&slices()).await[0].label("service.kubernetes.io/headless"), Some(""));
+async fn publish_not_ready_addresses_is_applied() {
+    let testbed = ServicesTestbed::start().await;
+    testbed.seed(&pods(), running("a", "n", false));
+    testbed.create(&services(), service(json!({"publishNotReadyAddresses": true, "clusterIP": "None"}))).await;
+    assert_eq!(seen(&testbed).await, ["a 110"]);
+    assert_eq!(testbed.list(&slices()).await[0].label("service.kubernetes.io/headless"), Some(""));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_when_nothing_changes() {
-    let stage = Stage::start().await;
-    stage.create(&services(), service(json!({}))).await;
-    stage.seed(&pods(), running("a", "n", true));
-    stage.pass(Duration::from_secs(1)).await;
-    let before = stage.api.calls().len();
-    stage.patch_status(&pods(), "a", json!({"message": "still here"})).await;
-    stage.patch(&services(), "web", json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    stage.pass(Duration::from_secs(5)).await;
+    let testbed = ServicesTestbed::start().await;
+    testbed.create(&services(), service(json!({}))).await;
+    testbed.seed(&pods(), running("a", "n", true));
+    testbed.pass(Duration::from_secs(1)).await;
+    let before = testbed.api.calls().len();
+    testbed.patch_status(&pods(), "a", json!({"message": "still here"})).await;
+    testbed.patch(&services(), "web", json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    testbed.pass(Duration::from_secs(5)).await;
     let written: Vec<String> =
-        stage.api.calls()[before..].iter().filter(|call| call.contains("endpoint")).cloned().collect();
+        testbed.api.calls()[before..].iter().filter(|call| call.contains("endpoint")).cloned().collect();
     assert_eq!(written, Vec::<String>::new());
 }
 

@@ -11,49 +11,49 @@ use parking_lot::Mutex;
 use placement::{Effect, Taint, Toleration};
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
-use crate::conditions::{self, Saying};
+use crate::conditions::{self, ConditionUpdate};
+use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER, time_at};
 use crate::resources;
-use crate::room::{BY_NODE, FIELD_MANAGER, Room, time_at};
 use crate::start::Service;
 
 const WORKERS: usize = 4;
 
 /// A NoExecute taint with its start time.
-type Since = (Taint, Timestamp);
+type ActiveTaint = (Taint, Timestamp);
 
 struct Evictions {
-    room: Arc<Room>,
+    mirrors: Arc<ClusterMirrors>,
     recorder: Recorder,
     /// Nodes with NoExecute taints; few.
-    tainted: Mutex<HashMap<String, Vec<Since>>>,
+    tainted: Mutex<HashMap<String, Vec<ActiveTaint>>>,
     /// Pods with a pending eviction.
-    doomed: Mutex<HashSet<ObjectKey>>,
+    pending: Mutex<HashSet<ObjectKey>>,
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let controller = Controller::new("taint-eviction-controller");
     let evictions = Arc::new(Evictions {
-        recorder: room.recorder("taint-eviction-controller"),
+        recorder: mirrors.recorder("taint-eviction-controller"),
         tainted: Mutex::default(),
-        doomed: Mutex::default(),
-        room: Arc::clone(room),
+        pending: Mutex::default(),
+        mirrors: Arc::clone(mirrors),
     });
     let (listener, queue) = (Arc::clone(&evictions), controller.clone());
-    let tell = move |change: &Change| {
+    let on_pod = move |change: &Change| {
         if listener.concerns(change) {
             queue.queue().add_now(change.key.clone(), Priority::NORMAL);
         }
     };
-    Service::new(run(evictions, controller)).hearing_of_pods(tell)
+    Service::new(run(evictions, controller)).on_pods(on_pod)
 }
 
 async fn run(evictions: Arc<Evictions>, controller: Controller<ObjectKey>) {
-    let room = Arc::clone(&evictions.room);
+    let mirrors = Arc::clone(&evictions.mirrors);
     let nodes = {
         let evictions = Arc::clone(&evictions);
-        Source::new(&room.nodes.clone(), move |change| evictions.node_changed(change))
+        Source::new(&mirrors.nodes.clone(), move |change| evictions.node_changed(change))
     };
-    let cancel = room.cancel.clone();
+    let cancel = mirrors.cancel.clone();
     let reconcile = move |key: ObjectKey| {
         let evictions = Arc::clone(&evictions);
         async move { evictions.reconcile(&key).await }
@@ -64,7 +64,7 @@ async fn run(evictions: Arc<Evictions>, controller: Controller<ObjectKey>) {
 impl Evictions {
     /// Reports whether the pod is on a tainted node, or had a pending eviction.
     fn concerns(&self, change: &Change) -> bool {
-        let Some(pod) = &change.now else { return self.doomed.lock().remove(&change.key) };
+        let Some(pod) = &change.now else { return self.pending.lock().remove(&change.key) };
         if !self.tainted.lock().contains_key(pod.str_at(&["spec", "nodeName"])) {
             return false;
         }
@@ -75,11 +75,11 @@ impl Evictions {
 
     /// Returns all pods of a node whose taints changed.
     fn node_changed(&self, change: &Change) -> Vec<ObjectKey> {
-        let now = self.room.now();
+        let now = self.mirrors.now();
         let taints = change.now.as_ref().map(|node| driving_taints(node, now)).unwrap_or_default();
         let mut tainted = self.tainted.lock();
         let known = tainted.get(&change.key.name).map(Vec::as_slice).unwrap_or_default();
-        let keys = |taints: &[Since]| taints.iter().map(|(taint, _)| taint.clone()).collect::<Vec<_>>();
+        let keys = |taints: &[ActiveTaint]| taints.iter().map(|(taint, _)| taint.clone()).collect::<Vec<_>>();
         if keys(known) == keys(&taints) {
             return Vec::new();
         }
@@ -88,32 +88,32 @@ impl Evictions {
             false => drop(tainted.insert(change.key.name.clone(), taints)),
         }
         drop(tainted);
-        self.room.pods.list_by(BY_NODE, &change.key.name).iter().map(|pod| ObjectKey::of(pod)).collect()
+        self.mirrors.pods.list_by(BY_NODE, &change.key.name).iter().map(|pod| ObjectKey::of(pod)).collect()
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let pod = self.room.pods.get(key).filter(|pod| !pod.is_deleting());
+        let pod = self.mirrors.pods.get(key).filter(|pod| !pod.is_deleting());
         let Some(pod) = pod else {
-            self.doomed.lock().remove(key);
+            self.pending.lock().remove(key);
             return Ok(Outcome::Done);
         };
         let taints = self.tainted.lock().get(pod.str_at(&["spec", "nodeName"])).cloned().unwrap_or_default();
-        let now = self.room.now();
+        let now = self.mirrors.now();
         match plan_stay(&pod, &taints, now) {
             Stay::ForEver => {
-                if self.doomed.lock().remove(key) {
+                if self.pending.lock().remove(key) {
                     let message = format!("Cancelling deletion of Pod {key}");
                     self.recorder.normal(&*pod, "TaintManagerEviction", message);
                 }
                 Ok(Outcome::Done)
             }
             Stay::For(wait) => {
-                self.doomed.lock().insert(key.clone());
+                self.pending.lock().insert(key.clone());
                 Ok(Outcome::After(wait))
             }
             Stay::No => {
                 self.evict(key, &pod).await?;
-                self.doomed.lock().remove(key);
+                self.pending.lock().remove(key);
                 Ok(Outcome::Done)
             }
         }
@@ -122,28 +122,28 @@ impl Evictions {
     async fn evict(&self, key: &ObjectKey, pod: &Object) -> Result<(), ReconcileError> {
         self.recorder.normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {key}"));
         let mut marked = pod.clone();
-        let saying = Saying {
+        let update = ConditionUpdate {
             kind: "DisruptionTarget",
             status: "True",
             reason: "DeletionByTaintManager",
             message: "Taint manager: deleting due to NoExecute taint",
         };
-        conditions::set(&mut marked, &saying, self.room.now());
+        conditions::set(&mut marked, &update, self.mirrors.now());
         let target = ResourceRef::of(&resources::pods(), pod);
-        match commit_status(&self.room.client, target.clone(), pod, &marked, FIELD_MANAGER).await {
+        match commit_status(&self.mirrors.client, target.clone(), pod, &marked, FIELD_MANAGER).await {
             Err(status) if !status.is_not_found() => return Err(status.into()),
             _ => {}
         }
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.room.client.delete(target, options).await {
+        match self.mirrors.client.delete(target, options).await {
             Err(status) if !status.is_not_found() && !status.is_conflict() => Err(status.into()),
             _ => Ok(()),
         }
     }
 }
 
-fn driving_taints(node: &Object, now: Timestamp) -> Vec<Since> {
+fn driving_taints(node: &Object, now: Timestamp) -> Vec<ActiveTaint> {
     let taints = node.items(&["spec", "taints"]).iter().filter_map(|value| {
         let taint = Taint::read(value).filter(|taint| taint.effect == Effect::NoExecute)?;
         Some((taint, time_at(&value["timeAdded"]).unwrap_or(now)))
@@ -159,7 +159,7 @@ enum Stay {
 }
 
 /// Returns how long a pod may stay. The time starts when both taint and pod exist.
-fn plan_stay(pod: &Object, taints: &[Since], now: Timestamp) -> Stay {
+fn plan_stay(pod: &Object, taints: &[ActiveTaint], now: Timestamp) -> Stay {
     let tolerations = Toleration::read_all(pod.items(&["spec", "tolerations"]));
     let bound = conditions::find(pod, "PodScheduled").and_then(|condition| time_at(&condition["lastTransitionTime"]));
     let bound = bound.or_else(|| time::parse(pod.creation_timestamp())).unwrap_or(Timestamp::MIN);

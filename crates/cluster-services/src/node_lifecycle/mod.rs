@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::conditions;
-use crate::node_lifecycle::taints::{Driving, Readiness, has_driving, plan_taints, readiness_of};
+use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
+use crate::node_lifecycle::taints::{EvictionMode, Readiness, has_driving, plan_taints, readiness_of};
 use crate::node_lifecycle::zones::{Permission, Zones};
 use crate::resources;
-use crate::room::{BY_NODE, FIELD_MANAGER, Room};
 use crate::start::Service;
 
 pub use crate::node_lifecycle::eviction::start as start_evictions;
@@ -33,37 +33,37 @@ const MONITOR_PERIOD: Duration = Duration::from_secs(5);
 /// Conditions reported by kubelets, which become Unknown without heartbeats.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-struct Nodes {
-    room: Arc<Room>,
+struct NodeMonitor {
+    mirrors: Arc<ClusterMirrors>,
     recorder: Recorder,
     /// The last heartbeat of each node by the local clock; node clocks are not trusted.
-    heard: Mutex<HashMap<String, Instant>>,
+    heartbeats: Mutex<HashMap<String, Instant>>,
     zones: Mutex<Zones>,
     /// All nodes are unhealthy, so evictions stop.
     is_all_lost: Mutex<bool>,
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
-    let nodes = Arc::new(Nodes {
-        recorder: room.recorder("node-controller"),
-        heard: Mutex::default(),
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
+    let nodes = Arc::new(NodeMonitor {
+        recorder: mirrors.recorder("node-controller"),
+        heartbeats: Mutex::default(),
         zones: Mutex::default(),
         is_all_lost: Mutex::new(false),
-        room: Arc::clone(room),
+        mirrors: Arc::clone(mirrors),
     });
     Service::new(run(nodes))
 }
 
-async fn run(nodes: Arc<Nodes>) {
-    let room = Arc::clone(&nodes.room);
+async fn run(nodes: Arc<NodeMonitor>) {
+    let mirrors = Arc::clone(&nodes.mirrors);
     // All zones are known before the first node is evaluated.
-    for node in room.nodes.list() {
+    for node in mirrors.nodes.list() {
         nodes.zones.lock().set(&node);
     }
     let controller = Controller::new("node-lifecycle-controller");
     let source = {
         let nodes = Arc::clone(&nodes);
-        Source::new(&room.nodes.clone(), move |change| {
+        Source::new(&mirrors.nodes.clone(), move |change| {
             nodes.node_changed(change);
             vec![change.key.clone()]
         })
@@ -75,7 +75,7 @@ async fn run(nodes: Arc<Nodes>) {
             async move { nodes.reconcile(&key).await }
         }
     };
-    let cancel = room.cancel.clone();
+    let cancel = mirrors.cancel.clone();
     let leases = async {
         tokio::select! {
             () = cancel.cancelled() => {}
@@ -85,19 +85,19 @@ async fn run(nodes: Arc<Nodes>) {
     tokio::join!(controller.run(vec![source], WORKERS, cancel.clone(), reconcile), leases);
 }
 
-impl Nodes {
+impl NodeMonitor {
     async fn follow_leases(&self) {
-        let mut changes = self.room.leases.subscribe();
+        let mut changes = self.mirrors.leases.subscribe();
         while let Some(change) = changes.next().await {
             if change.now.is_some() && !change.is_initial {
-                self.heard.lock().insert(change.key.name, Instant::now());
+                self.heartbeats.lock().insert(change.key.name, Instant::now());
             }
         }
     }
 
     fn node_changed(&self, change: &Change) {
         let Some(node) = &change.now else {
-            self.heard.lock().remove(&change.key.name);
+            self.heartbeats.lock().remove(&change.key.name);
             self.zones.lock().remove(&change.key.name);
             return;
         };
@@ -108,33 +108,33 @@ impl Nodes {
         let before = change.before.as_ref().map(|before| reported(before));
         let is_from_node =
             before.is_none_or(|before| before != reported(node)) && readiness_of(node) != Readiness::Unknown;
-        let mut heard = self.heard.lock();
+        let mut heartbeats = self.heartbeats.lock();
         match is_from_node {
-            true => drop(heard.insert(node.name().to_owned(), Instant::now())),
-            false => drop(heard.entry(node.name().to_owned()).or_insert_with(Instant::now)),
+            true => drop(heartbeats.insert(node.name().to_owned(), Instant::now())),
+            false => drop(heartbeats.entry(node.name().to_owned()).or_insert_with(Instant::now)),
         }
-        drop(heard);
+        drop(heartbeats);
         self.zones.lock().set(node);
         self.note_loss();
     }
 
     /// When the first node recovers, all others get a new grace period.
     fn note_loss(&self) {
-        let is_all_lost = self.zones.lock().is_all_lost(&self.room.settings);
+        let is_all_lost = self.zones.lock().is_all_lost(&self.mirrors.settings);
         let was = std::mem::replace(&mut *self.is_all_lost.lock(), is_all_lost);
         if was && !is_all_lost {
-            self.heard.lock().values_mut().for_each(|heard| *heard = Instant::now());
+            self.heartbeats.lock().values_mut().for_each(|heartbeats| *heartbeats = Instant::now());
         }
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(node) = self.room.nodes.get(key).filter(|node| !node.is_deleting()) else {
+        let Some(node) = self.mirrors.nodes.get(key).filter(|node| !node.is_deleting()) else {
             return Ok(Outcome::Done);
         };
-        let silent_for = self.heard.lock().get(node.name()).map_or(Duration::ZERO, Instant::elapsed);
+        let silent_for = self.heartbeats.lock().get(node.name()).map_or(Duration::ZERO, Instant::elapsed);
         let grace = match conditions::find(&node, "Ready") {
-            Some(_) => self.room.settings.node_monitor_grace_period,
-            None => self.room.settings.node_startup_grace_period,
+            Some(_) => self.mirrors.settings.node_monitor_grace_period,
+            None => self.mirrors.settings.node_startup_grace_period,
         };
         let mut node = node;
         if silent_for >= grace && readiness_of_known(&node) != Some(Readiness::Unknown) {
@@ -151,14 +151,14 @@ impl Nodes {
     }
 
     /// Reports whether any node had a recent heartbeat: the others are then at fault themselves.
-    fn hears_anybody(&self) -> bool {
-        let recently = self.room.settings.node_monitor_grace_period / 2;
-        self.heard.lock().values().any(|heard| heard.elapsed() < recently)
+    fn has_recent_heartbeat(&self) -> bool {
+        let recently = self.mirrors.settings.node_monitor_grace_period / 2;
+        self.heartbeats.lock().values().any(|heartbeats| heartbeats.elapsed() < recently)
     }
 
     /// Sets all reported conditions of the node to Unknown.
     async fn commit_unknown(&self, node: &Arc<Object>) -> Result<Arc<Object>, ReconcileError> {
-        let now = self.room.now();
+        let now = self.mirrors.now();
         let mut desired = Object::clone(node);
         let mut all = node.items(&["status", "conditions"]).to_vec();
         for kind in REPORTED {
@@ -182,7 +182,7 @@ impl Nodes {
         }
         desired.set(&["status", "conditions"], all);
         let target = ResourceRef::of(&resources::nodes(), node);
-        let committed = commit_status(&self.room.client, target, node, &desired, FIELD_MANAGER).await?;
+        let committed = commit_status(&self.mirrors.client, target, node, &desired, FIELD_MANAGER).await?;
         if readiness_of(node) == Readiness::Ready {
             let message = format!("Node {} status is now: NodeNotReady", node.name());
             self.recorder.normal(&**node, "NodeNotReady", message);
@@ -196,22 +196,22 @@ impl Nodes {
     /// Writes the taints; returns the wait until an eviction that is not allowed now may proceed.
     async fn keep_taints(&self, node: &Arc<Object>) -> Result<Option<Duration>, ReconcileError> {
         let is_well = readiness_of(node) == Readiness::Ready;
-        let settings = &self.room.settings;
+        let settings = &self.mirrors.settings;
         let is_all_lost = self.zones.lock().is_all_lost(settings);
-        let (driving, wait) = match (is_well, has_driving(node)) {
-            (true, _) => (Driving::AsIs, None),
-            (false, _) if is_all_lost => (Driving::Stop, Some(MONITOR_PERIOD)),
-            (false, true) => (Driving::AsIs, None),
+        let (eviction_mode, wait) = match (is_well, has_driving(node)) {
+            (true, _) => (EvictionMode::AsIs, None),
+            (false, _) if is_all_lost => (EvictionMode::Stop, Some(MONITOR_PERIOD)),
+            (false, true) => (EvictionMode::AsIs, None),
             // Nodes that fail together are detected one after the other.
-            (false, false) if !self.hears_anybody() => (Driving::AsIs, Some(MONITOR_PERIOD)),
+            (false, false) if !self.has_recent_heartbeat() => (EvictionMode::AsIs, Some(MONITOR_PERIOD)),
             (false, false) => match self.zones.lock().ask(node, settings) {
-                Permission::Now => (Driving::Out, None),
-                Permission::After(wait) => (Driving::AsIs, Some(wait)),
-                Permission::Never => (Driving::AsIs, Some(MONITOR_PERIOD)),
-                Permission::Withdrawn => (Driving::Stop, Some(MONITOR_PERIOD)),
+                Permission::Now => (EvictionMode::Out, None),
+                Permission::After(wait) => (EvictionMode::AsIs, Some(wait)),
+                Permission::Never => (EvictionMode::AsIs, Some(MONITOR_PERIOD)),
+                Permission::Withdrawn => (EvictionMode::Stop, Some(MONITOR_PERIOD)),
             },
         };
-        let planned = plan_taints(node, driving, &time::format_seconds(self.room.now()));
+        let planned = plan_taints(node, eviction_mode, &time::format_seconds(self.mirrors.now()));
         let mut desired = Object::clone(node);
         match planned.is_empty() {
             true => drop(desired.remove(&["spec", "taints"])),
@@ -219,24 +219,24 @@ impl Nodes {
         }
         if node.items(&["spec", "taints"]) != desired.items(&["spec", "taints"]) {
             let target = ResourceRef::of(&resources::nodes(), node);
-            commit_object(&self.room.client, target, node, &desired, FIELD_MANAGER).await?;
+            commit_object(&self.mirrors.client, target, node, &desired, FIELD_MANAGER).await?;
         }
         Ok(wait)
     }
 
     /// Pods of an unhealthy node become not ready, so that Services do not send to them.
     async fn mark_pods(&self, node: &Object) -> Result<(), ReconcileError> {
-        let pods = self.room.pods.list_by(BY_NODE, node.name());
+        let pods = self.mirrors.pods.list_by(BY_NODE, node.name());
         for pod in pods.iter().filter(|pod| conditions::is_true(pod, "Ready")) {
             let mut desired = Object::clone(pod);
             let mut all = pod.items(&["status", "conditions"]).to_vec();
             for condition in all.iter_mut().filter(|condition| condition["type"] == "Ready") {
                 condition["status"] = Value::from("False");
-                condition["lastTransitionTime"] = time::format_seconds(self.room.now()).into();
+                condition["lastTransitionTime"] = time::format_seconds(self.mirrors.now()).into();
             }
             desired.set(&["status", "conditions"], all);
             let target = ResourceRef::of(&resources::pods(), pod);
-            match commit_status(&self.room.client, target, pod, &desired, FIELD_MANAGER).await {
+            match commit_status(&self.mirrors.client, target, pod, &desired, FIELD_MANAGER).await {
                 Ok(_) => self.recorder.warning(&**pod, "NodeNotReady", "Node is not ready"),
                 Err(status) if status.is_not_found() => {}
                 Err(status) => return Err(status.into()),

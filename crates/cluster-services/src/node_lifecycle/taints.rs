@@ -35,7 +35,7 @@ pub fn readiness_of(node: &Object) -> Readiness {
 }
 
 /// Returns the NoExecute taint of a readiness.
-pub fn driving_key(readiness: Readiness) -> Option<&'static str> {
+pub fn eviction_taint(readiness: Readiness) -> Option<&'static str> {
     match readiness {
         Readiness::Ready => None,
         Readiness::NotReady => Some(NOT_READY),
@@ -54,7 +54,7 @@ pub fn has_driving(node: &Object) -> bool {
 
 /// The eviction decision for a node, in addition to its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driving {
+pub enum EvictionMode {
     /// Evict pods with the taint of the node's state.
     Out,
     /// Keep the current eviction state.
@@ -64,12 +64,12 @@ pub enum Driving {
 }
 
 /// Returns the desired taints. Taints of other owners are kept.
-pub fn plan_taints(node: &Object, driving: Driving, now: &str) -> Vec<Value> {
+pub fn plan_taints(node: &Object, eviction_mode: EvictionMode, now: &str) -> Vec<Value> {
     let readiness = readiness_of(node);
-    let drives = match driving {
-        Driving::Out => driving_key(readiness),
-        Driving::AsIs => driving_key(readiness).filter(|_| has_driving(node)),
-        Driving::Stop => None,
+    let drives = match eviction_mode {
+        EvictionMode::Out => eviction_taint(readiness),
+        EvictionMode::AsIs => eviction_taint(readiness).filter(|_| has_driving(node)),
+        EvictionMode::Stop => None,
     };
     let is_said = |(kind, status, _): &&(&str, &str, &str)| {
         conditions::find(node, kind).is_some_and(|condition| condition["status"] == **status)
@@ -110,32 +110,32 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(node: &Object, driving: Driving, expected: &[&str]) {
-        let taints = plan_taints(node, driving, "now");
+    fn check(node: &Object, eviction_mode: EvictionMode, expected: &[&str]) {
+        let taints = plan_taints(node, eviction_mode, "now");
         let text = |taint: &Value| {
             format!("{}:{}", taint["key"].as_str().unwrap_or_default(), taint["effect"].as_str().unwrap_or_default())
                 .replace("node.kubernetes.io/", "")
         };
-        assert_eq!(taints.iter().map(text).collect::<Vec<_>>(), expected, "{node:?} {driving:?}");
+        assert_eq!(taints.iter().map(text).collect::<Vec<_>>(), expected, "{node:?} {eviction_mode:?}");
     }
 
     #[test]
     fn taints_follow_conditions() {
         let driven = json!([{"key": UNREACHABLE, "effect": "NoExecute"}, {"key": "mine", "effect": "NoExecute"}]);
-        check(&node("True", json!([])), Driving::Out, &[]);
-        check(&node("True", driven.clone()), Driving::AsIs, &["mine:NoExecute"]);
-        check(&node("Unknown", json!([])), Driving::Out, &["unreachable:NoSchedule", "unreachable:NoExecute"]);
-        check(&node("Unknown", json!([])), Driving::AsIs, &["unreachable:NoSchedule"]);
+        check(&node("True", json!([])), EvictionMode::Out, &[]);
+        check(&node("True", driven.clone()), EvictionMode::AsIs, &["mine:NoExecute"]);
+        check(&node("Unknown", json!([])), EvictionMode::Out, &["unreachable:NoSchedule", "unreachable:NoExecute"]);
+        check(&node("Unknown", json!([])), EvictionMode::AsIs, &["unreachable:NoSchedule"]);
         check(
             &node("False", driven.clone()),
-            Driving::AsIs,
+            EvictionMode::AsIs,
             &["mine:NoExecute", "not-ready:NoSchedule", "not-ready:NoExecute"],
         );
-        check(&node("Unknown", driven), Driving::Stop, &["mine:NoExecute", "unreachable:NoSchedule"]);
+        check(&node("Unknown", driven), EvictionMode::Stop, &["mine:NoExecute", "unreachable:NoSchedule"]);
         let cordoned = json!({"spec": {"unschedulable": true}, "status": {"conditions": [
             {"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]}});
         let cordoned = Object::from_value(cordoned).expect("a map");
-        check(&cordoned, Driving::AsIs, &["disk-pressure:NoSchedule", "unschedulable:NoSchedule"]);
-        check(&Object::default(), Driving::AsIs, &["not-ready:NoSchedule"]);
+        check(&cordoned, EvictionMode::AsIs, &["disk-pressure:NoSchedule", "unschedulable:NoSchedule"]);
+        check(&Object::default(), EvictionMode::AsIs, &["not-ready:NoSchedule"]);
     }
 }

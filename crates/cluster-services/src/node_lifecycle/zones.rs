@@ -7,7 +7,7 @@ use object::Object;
 use tokio::time::Instant;
 
 use crate::node_lifecycle::taints::{Readiness, readiness_of};
-use crate::settings::Settings;
+use crate::settings::ClusterServiceSettings;
 
 /// A zone with fewer unhealthy nodes than this is not disrupted.
 const UNWELL_MIN: usize = 2;
@@ -36,11 +36,11 @@ pub enum Permission {
 #[derive(Default)]
 pub struct Zones {
     nodes: HashMap<String, (String, bool)>,
-    counts: HashMap<String, Count>,
+    counts: HashMap<String, ZoneCount>,
 }
 
 #[derive(Default)]
-struct Count {
+struct ZoneCount {
     well: usize,
     unwell: usize,
     /// When the next node may be evicted.
@@ -69,7 +69,7 @@ impl Zones {
         }
     }
 
-    fn state_of(count: &Count, settings: &Settings) -> ZoneState {
+    fn state_of(count: &ZoneCount, settings: &ClusterServiceSettings) -> ZoneState {
         let share = count.unwell as f64 / (count.well + count.unwell).max(1) as f64;
         match (count.well, count.unwell) {
             (0, 1..) => ZoneState::Full,
@@ -79,13 +79,13 @@ impl Zones {
     }
 
     /// Reports whether every zone with nodes is fully disrupted.
-    pub fn is_all_lost(&self, settings: &Settings) -> bool {
+    pub fn is_all_lost(&self, settings: &ClusterServiceSettings) -> bool {
         let mut peopled = self.counts.values().filter(|count| count.well + count.unwell > 0).peekable();
         peopled.peek().is_some() && peopled.all(|count| Self::state_of(count, settings) == ZoneState::Full)
     }
 
     /// Requests the eviction of a node; if granted, it uses up the zone's rate.
-    pub fn ask(&mut self, node: &Object, settings: &Settings) -> Permission {
+    pub fn ask(&mut self, node: &Object, settings: &ClusterServiceSettings) -> Permission {
         if self.is_all_lost(settings) {
             return Permission::Withdrawn;
         }
@@ -110,7 +110,7 @@ impl Zones {
     }
 }
 
-impl Count {
+impl ZoneCount {
     fn of(&mut self, is_well: bool) -> &mut usize {
         if is_well { &mut self.well } else { &mut self.unwell }
     }
@@ -141,11 +141,11 @@ mod tests {
     #[track_caller]
     fn check(nodes: &[(&str, usize, usize)], expected: Permission) {
         let asked = node("a0", "a", false);
-        assert_eq!(zones(nodes).ask(&asked, &Settings::default()), expected, "{nodes:?}");
+        assert_eq!(zones(nodes).ask(&asked, &ClusterServiceSettings::default()), expected, "{nodes:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pods_are_driven_out_only_where_the_nodes_are_at_fault() {
+    async fn pods_are_evicted_only_from_faulty_nodes() {
         check(&[("a", 3, 1)], Permission::Now);
         check(&[("a", 2, 3)], Permission::Never);
         check(&[("a", 20, 40)], Permission::Now);
@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_node_at_a_time() {
         let mut zones = zones(&[("a", 5, 2)]);
-        let settings = Settings::default();
+        let settings = ClusterServiceSettings::default();
         assert_eq!(zones.ask(&node("a0", "a", false), &settings), Permission::Now);
         assert_eq!(zones.ask(&node("a1", "a", false), &settings), Permission::After(Duration::from_secs(10)));
         tokio::time::advance(Duration::from_secs(10)).await;

@@ -13,43 +13,43 @@ use parking_lot::Mutex;
 use reconcile::{Change, ObjectKey, commit_status};
 use tokio::time::Instant;
 
-use crate::conditions::{self, Saying};
+use crate::conditions::{self, ConditionUpdate};
+use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
 use crate::resources;
-use crate::room::{BY_NODE, FIELD_MANAGER, Room};
 use crate::start::Service;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The pods and nodes that may need collection, updated on pod events.
 #[derive(Default)]
-struct Book {
+struct GcIndex {
     /// Number of pods by node name.
     nodes: HashMap<String, usize>,
     /// Deleted without a node: no kubelet will finish them.
-    homeless: HashSet<ObjectKey>,
+    unbound: HashSet<ObjectKey>,
     /// Finished pods, oldest first.
     ended: BTreeSet<(String, ObjectKey)>,
 }
 
 struct PodGc {
-    room: Arc<Room>,
-    book: Mutex<Book>,
+    mirrors: Arc<ClusterMirrors>,
+    index: Mutex<GcIndex>,
     /// Nodes that pods refer to but that do not exist, with the time this was noticed.
     missing: Mutex<HashMap<String, Instant>>,
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
-    let gc = Arc::new(PodGc { room: Arc::clone(room), book: Mutex::default(), missing: Mutex::default() });
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
+    let gc = Arc::new(PodGc { mirrors: Arc::clone(mirrors), index: Mutex::default(), missing: Mutex::default() });
     let listener = Arc::clone(&gc);
-    Service::new(run(gc)).hearing_of_pods(move |change| listener.book.lock().pod_changed(change))
+    Service::new(run(gc)).on_pods(move |change| listener.index.lock().pod_changed(change))
 }
 
 async fn run(gc: Arc<PodGc>) {
-    let cancel = gc.room.cancel.clone();
+    let cancel = gc.mirrors.cancel.clone();
     let rounds = async {
-        gc.room.pods_told().await;
+        gc.mirrors.pods_dispatched().await;
         loop {
-            tokio::time::sleep(gc.room.settings.pod_gc_period).await;
+            tokio::time::sleep(gc.mirrors.settings.pod_gc_period).await;
             gc.collect_ended().await;
             gc.collect_orphans().await;
             gc.collect_homeless().await;
@@ -62,7 +62,7 @@ async fn run(gc: Arc<PodGc>) {
     }
 }
 
-impl Book {
+impl GcIndex {
     fn pod_changed(&mut self, change: &Change) {
         if let Some(before) = &change.before {
             self.forget(&change.key, before);
@@ -74,7 +74,7 @@ impl Book {
 
     fn note(&mut self, key: &ObjectKey, pod: &Object) {
         match pod.str_at(&["spec", "nodeName"]) {
-            "" if pod.is_deleting() => drop(self.homeless.insert(key.clone())),
+            "" if pod.is_deleting() => drop(self.unbound.insert(key.clone())),
             "" => {}
             node => *self.nodes.entry(node.to_owned()).or_insert(0) += 1,
         }
@@ -84,7 +84,7 @@ impl Book {
     }
 
     fn forget(&mut self, key: &ObjectKey, pod: &Object) {
-        self.homeless.remove(key);
+        self.unbound.remove(key);
         if let Some(count) = self.nodes.get_mut(pod.str_at(&["spec", "nodeName"])) {
             *count -= 1;
             if *count == 0 {
@@ -104,17 +104,17 @@ fn has_ended(pod: &Object) -> bool {
 impl PodGc {
     /// Keeps only the newest finished pods.
     async fn collect_ended(&self) {
-        let threshold = self.room.settings.terminated_pod_gc_threshold;
-        let doomed: Vec<ObjectKey> = {
-            let book = self.book.lock();
-            let extra = book.ended.len().saturating_sub(threshold);
+        let threshold = self.mirrors.settings.terminated_pod_gc_threshold;
+        let surplus: Vec<ObjectKey> = {
+            let index = self.index.lock();
+            let extra = index.ended.len().saturating_sub(threshold);
             if threshold == 0 {
                 Vec::new()
             } else {
-                book.ended.iter().take(extra).map(|(_, key)| key.clone()).collect()
+                index.ended.iter().take(extra).map(|(_, key)| key.clone()).collect()
             }
         };
-        for pod in doomed.iter().filter_map(|key| self.room.pods.get(key)).filter(|pod| has_ended(pod)) {
+        for pod in surplus.iter().filter_map(|key| self.mirrors.pods.get(key)).filter(|pod| has_ended(pod)) {
             self.delete(&pod).await;
         }
     }
@@ -122,11 +122,11 @@ impl PodGc {
     /// The pods of a node are deleted only after it was missing for a while and the API confirms it.
     async fn collect_orphans(&self) {
         for node in self.missing_nodes() {
-            match self.room.client.find(ResourceRef::cluster(&resources::nodes(), &node)).await {
+            match self.mirrors.client.find(ResourceRef::cluster(&resources::nodes(), &node)).await {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(_) => continue,
             }
-            for pod in self.room.pods.list_by(BY_NODE, &node) {
+            for pod in self.mirrors.pods.list_by(BY_NODE, &node) {
                 tracing::info!(pod = pod.name(), node, "deleting pod of a deleted node");
                 self.mark(&pod, "PodGC: node no longer exists").await;
                 self.delete(&pod).await;
@@ -135,21 +135,21 @@ impl PodGc {
     }
 
     fn missing_nodes(&self) -> Vec<String> {
-        let named: Vec<String> = self.book.lock().nodes.keys().cloned().collect();
-        let is_missing = |node: &String| self.room.nodes.get(&ObjectKey::new("", node)).is_none();
+        let named: Vec<String> = self.index.lock().nodes.keys().cloned().collect();
+        let is_missing = |node: &String| self.mirrors.nodes.get(&ObjectKey::new("", node)).is_none();
         let now_missing: HashSet<String> = named.into_iter().filter(is_missing).collect();
         let mut missing = self.missing.lock();
         missing.retain(|node, _| now_missing.contains(node));
         for node in now_missing {
             missing.entry(node).or_insert_with(Instant::now);
         }
-        let quarantine: Duration = self.room.settings.pod_gc_quarantine;
+        let quarantine: Duration = self.mirrors.settings.pod_gc_quarantine;
         missing.iter().filter(|(_, since)| since.elapsed() >= quarantine).map(|(node, _)| node.clone()).collect()
     }
 
     async fn collect_homeless(&self) {
-        let homeless: Vec<ObjectKey> = self.book.lock().homeless.iter().cloned().collect();
-        for pod in homeless.iter().filter_map(|key| self.room.pods.get(key)) {
+        let unbound: Vec<ObjectKey> = self.index.lock().unbound.iter().cloned().collect();
+        for pod in unbound.iter().filter_map(|key| self.mirrors.pods.get(key)) {
             if pod.is_deleting() && pod.str_at(&["spec", "nodeName"]).is_empty() {
                 self.delete(&pod).await;
             }
@@ -162,9 +162,9 @@ impl PodGc {
             node.items(&["spec", "taints"]).iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
                 && !conditions::is_true(node, "Ready")
         };
-        let nodes: Vec<String> = self.book.lock().nodes.keys().cloned().collect();
-        for node in nodes.iter().filter_map(|name| self.room.nodes.get(&ObjectKey::new("", name))).filter(is_lost) {
-            for pod in self.room.pods.list_by(BY_NODE, node.name()).iter().filter(|pod| pod.is_deleting()) {
+        let nodes: Vec<String> = self.index.lock().nodes.keys().cloned().collect();
+        for node in nodes.iter().filter_map(|name| self.mirrors.nodes.get(&ObjectKey::new("", name))).filter(is_lost) {
+            for pod in self.mirrors.pods.list_by(BY_NODE, node.name()).iter().filter(|pod| pod.is_deleting()) {
                 self.mark(pod, "PodGC: node is out of service").await;
                 self.delete(pod).await;
             }
@@ -177,11 +177,11 @@ impl PodGc {
             return;
         }
         let mut marked = pod.clone();
-        let saying = Saying { kind: "DisruptionTarget", status: "True", reason: "DeletionByPodGC", message };
-        conditions::set(&mut marked, &saying, self.room.now());
+        let update = ConditionUpdate { kind: "DisruptionTarget", status: "True", reason: "DeletionByPodGC", message };
+        conditions::set(&mut marked, &update, self.mirrors.now());
         marked.set(&["status", "phase"], "Failed");
         let target = ResourceRef::of(&resources::pods(), pod);
-        if let Err(status) = commit_status(&self.room.client, target, pod, &marked, FIELD_MANAGER).await {
+        if let Err(status) = commit_status(&self.mirrors.client, target, pod, &marked, FIELD_MANAGER).await {
             tracing::debug!(%status, pod = pod.name(), "failed to write the disruption condition of a pod");
         }
     }
@@ -189,7 +189,7 @@ impl PodGc {
     async fn delete(&self, pod: &Object) {
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        match self.room.client.delete(ResourceRef::of(&resources::pods(), pod), options).await {
+        match self.mirrors.client.delete(ResourceRef::of(&resources::pods(), pod), options).await {
             Ok(_) => {}
             Err(status) if is_gone(&status) => {}
             // Retried in the next round.

@@ -6,7 +6,7 @@ use placement::{Preemption, Victim, VolumeNeeds};
 use reconcile::{Committed, ObjectKey, Regarding, commit_status};
 use serde_json::json;
 
-use crate::conditions::{self, Saying};
+use crate::conditions::{self, ConditionUpdate};
 use crate::resources;
 use crate::scheduling::{SCHEDULER, Scheduler, priority_of};
 use crate::volumes::SELECTED_NODE;
@@ -28,7 +28,7 @@ impl Scheduler {
                 if !self.state.lock().retract(&key, pod.uid()) || status.is_not_found() {
                     return;
                 }
-                self.help(super::Cause::PodLeft);
+                self.help(super::UnblockingEvent::PodLeft);
                 tracing::debug!(pod = %key, node, %status, "binding failed");
                 self.recorder.warning(pod, "FailedScheduling", format!("binding rejected: {status}"));
                 self.queue.add_failed(key, priority_of(pod));
@@ -41,7 +41,7 @@ impl Scheduler {
         binding.set(&["metadata", "uid"], pod.uid());
         binding.set(&["target"], json!({"apiVersion": "v1", "kind": "Node", "name": node}));
         let target = ResourceRef::of(&resources::pods(), pod).subresource("binding");
-        self.room.client.create(target, binding, WriteOptions::managed_by(SCHEDULER)).await.map(|_| ())
+        self.mirrors.client.create(target, binding, WriteOptions::managed_by(SCHEDULER)).await.map(|_| ())
     }
 
     /// Sets the selected node on unbound claims and waits until they are bound.
@@ -52,15 +52,15 @@ impl Scheduler {
         let claims: Vec<ObjectKey> =
             placement::Pod::read(pod).claims.iter().map(|name| ObjectKey::new(pod.namespace(), name)).collect();
         for key in &claims {
-            let Some(claim) = self.room.claims.get(key) else { continue };
+            let Some(claim) = self.mirrors.claims.get(key) else { continue };
             if claim.str_at(&["spec", "volumeName"]).is_empty() && claim.annotation(SELECTED_NODE) != Some(node) {
                 let body = json!({"metadata": {"annotations": {SELECTED_NODE: node}}});
-                let target = self.room.claims.target(key);
-                self.room.client.patch(target, Patch::merge(body), WriteOptions::managed_by(SCHEDULER)).await?;
+                let target = self.mirrors.claims.target(key);
+                self.mirrors.client.patch(target, Patch::merge(body), WriteOptions::managed_by(SCHEDULER)).await?;
             }
         }
         let is_bound = |key: &ObjectKey| {
-            self.room.claims.get(key).is_some_and(|claim| claim.str_at(&["status", "phase"]) == "Bound")
+            self.mirrors.claims.get(key).is_some_and(|claim| claim.str_at(&["status", "phase"]) == "Bound")
         };
         let all_bound = async {
             loop {
@@ -74,7 +74,7 @@ impl Scheduler {
                 changed.await;
             }
         };
-        let waited = tokio::time::timeout(self.room.settings.volume_bind_timeout, all_bound).await;
+        let waited = tokio::time::timeout(self.mirrors.settings.volume_bind_timeout, all_bound).await;
         waited.map_err(|_| Status::timeout("binding volumes: timed out waiting for the condition"))
     }
 
@@ -84,12 +84,13 @@ impl Scheduler {
         for victim in &preemption.victims {
             self.drive_out(pod, victim, preemption.node.as_deref().unwrap_or_default()).await;
         }
-        let Some(current) = self.room.pods.get(&ObjectKey::of(pod)).filter(|current| current.uid() == pod.uid()) else {
+        let Some(current) = self.mirrors.pods.get(&ObjectKey::of(pod)).filter(|current| current.uid() == pod.uid())
+        else {
             return;
         };
         let mut desired = Object::clone(&current);
-        let saying = Saying { kind: "PodScheduled", status: "False", reason, message };
-        conditions::set(&mut desired, &saying, self.room.now());
+        let update = ConditionUpdate { kind: "PodScheduled", status: "False", reason, message };
+        conditions::set(&mut desired, &update, self.mirrors.now());
         match &preemption.node {
             Some(node) => desired.set(&["status", "nominatedNodeName"], &**node),
             // A nomination that no longer helps is cleared.
@@ -98,8 +99,8 @@ impl Scheduler {
             }
             None => {}
         }
-        let target = self.room.pods.target(&ObjectKey::of(pod));
-        match commit_status(&self.room.client, target, &current, &desired, SCHEDULER).await {
+        let target = self.mirrors.pods.target(&ObjectKey::of(pod));
+        match commit_status(&self.mirrors.client, target, &current, &desired, SCHEDULER).await {
             Ok(Committed::Unchanged | Committed::Written(_)) => {}
             // The pod changed meanwhile, which triggers another attempt.
             Err(status) => tracing::debug!(%status, pod = pod.name(), "failed to write the PodScheduled condition"),
@@ -108,22 +109,22 @@ impl Scheduler {
 
     async fn drive_out(&self, preemptor: &Object, victim: &Victim, node: &str) {
         let key = ObjectKey::new(&victim.namespace, &victim.name);
-        let Some(current) = self.room.pods.get(&key).filter(|pod| *pod.uid() == *victim.uid) else { return };
+        let Some(current) = self.mirrors.pods.get(&key).filter(|pod| *pod.uid() == *victim.uid) else { return };
         let mut marked = Object::clone(&current);
-        let saying = Saying {
+        let update = ConditionUpdate {
             kind: "DisruptionTarget",
             status: "True",
             reason: "PreemptionByScheduler",
             message: "default-scheduler: preempting to accommodate a higher priority pod",
         };
-        conditions::set(&mut marked, &saying, self.room.now());
-        let target = self.room.pods.target(&key);
-        if let Err(status) = commit_status(&self.room.client, target.clone(), &current, &marked, SCHEDULER).await {
+        conditions::set(&mut marked, &update, self.mirrors.now());
+        let target = self.mirrors.pods.target(&key);
+        if let Err(status) = commit_status(&self.mirrors.client, target.clone(), &current, &marked, SCHEDULER).await {
             tracing::debug!(%status, pod = %key, "failed to mark preemption victim");
         }
         let preconditions = Preconditions { uid: Some(victim.uid.to_string()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.room.client.delete(target, options).await {
+        match self.mirrors.client.delete(target, options).await {
             Ok(_) => {
                 let message = format!("Preempted by pod {} on node {node}", preemptor.uid());
                 self.recorder.normal(Regarding::from(&*current), "Preempted", message);

@@ -18,9 +18,9 @@ use reconcile::{Change, ObjectKey, Priority, Recorder};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::room::Room;
-use crate::scheduling::queue::{Cause, Waiting};
-use crate::scheduling::state::State;
+use crate::mirrors::ClusterMirrors;
+use crate::scheduling::queue::{UnblockingEvent, UnschedulablePods};
+use crate::scheduling::state::SchedulerState;
 use crate::start::Service;
 
 pub use crate::scheduling::volume_needs::{gather_needs, reach_of};
@@ -37,11 +37,11 @@ const WAITING_MAX: Duration = Duration::from_secs(300);
 const WAITING_CHECK: Duration = Duration::from_secs(30);
 
 pub struct Scheduler {
-    room: Arc<Room>,
+    mirrors: Arc<ClusterMirrors>,
     recorder: Recorder,
     queue: reconcile::WorkQueue<ObjectKey>,
-    state: Mutex<State>,
-    waiting: Mutex<Waiting>,
+    state: Mutex<SchedulerState>,
+    waiting: Mutex<UnschedulablePods>,
     /// Signals a change that may help unschedulable pods.
     helped: Notify,
     /// Signals a change of a claim.
@@ -50,7 +50,7 @@ pub struct Scheduler {
 }
 
 /// The result of one attempt, to be written.
-enum Decision {
+enum PodDecision {
     Bind {
         node: Arc<str>,
         needs: VolumeNeeds,
@@ -63,30 +63,34 @@ enum Decision {
     },
 }
 
-pub fn start(room: &Arc<Room>) -> Service {
+pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let scheduler = Arc::new(Scheduler {
-        recorder: room.recorder(SCHEDULER),
+        recorder: mirrors.recorder(SCHEDULER),
         queue: reconcile::WorkQueue::default(),
         state: Mutex::default(),
         waiting: Mutex::default(),
         helped: Notify::new(),
         claims_changed: Notify::new(),
-        bindings: Arc::new(Semaphore::new(room.settings.bindings_at_once)),
-        room: Arc::clone(room),
+        bindings: Arc::new(Semaphore::new(mirrors.settings.bindings_at_once)),
+        mirrors: Arc::clone(mirrors),
     });
     let listener = Arc::clone(&scheduler);
-    Service::new(run(scheduler)).hearing_of_pods(move |change| listener.pod_changed(change))
+    Service::new(run(scheduler)).on_pods(move |change| listener.pod_changed(change))
 }
 
 async fn run(scheduler: Arc<Scheduler>) {
-    let room = Arc::clone(&scheduler.room);
+    let mirrors = Arc::clone(&scheduler.mirrors);
     // Nodes are loaded first, so that the first pod finds them.
-    room.namespaces.list().iter().for_each(|namespace| scheduler.namespace_changed(Some(namespace), namespace.name()));
-    for node in room.nodes.list() {
+    mirrors
+        .namespaces
+        .list()
+        .iter()
+        .for_each(|namespace| scheduler.namespace_changed(Some(namespace), namespace.name()));
+    for node in mirrors.nodes.list() {
         scheduler.state.lock().cluster.set_node(&node);
     }
     tokio::select! {
-        () = room.cancel.cancelled() => {}
+        () = mirrors.cancel.cancelled() => {}
         () = scheduler.follow_nodes() => {}
         () = scheduler.follow_namespaces() => {}
         () = scheduler.follow_storage() => {}
@@ -100,7 +104,7 @@ async fn run(scheduler: Arc<Scheduler>) {
 impl Scheduler {
     async fn work(self: Arc<Self>) {
         // Without the initial pods, nodes would appear to have free capacity.
-        self.room.pods_told().await;
+        self.mirrors.pods_dispatched().await;
         let mut decided = 0usize;
         while let Some(key) = self.queue.next().await {
             Arc::clone(&self).attempt(&key).await;
@@ -116,14 +120,14 @@ impl Scheduler {
 
     /// Decides on one pod and spawns the write.
     async fn attempt(self: Arc<Self>, key: &ObjectKey) {
-        let Some(object) = self.room.pods.get(key).filter(|pod| is_ours(pod)) else { return };
-        let needs = gather_needs(&self.room, &object);
+        let Some(object) = self.mirrors.pods.get(key).filter(|pod| is_ours(pod)) else { return };
+        let needs = gather_needs(&self.mirrors, &object);
         let Some(decision) = self.decide(&object, needs) else { return };
         let Ok(permit) = Arc::clone(&self.bindings).acquire_owned().await else { return };
         tokio::spawn(async move {
             match decision {
-                Decision::Bind { node, needs } => self.commit_binding(&object, &node, &needs).await,
-                Decision::Fail { message, preemption, reason } => {
+                PodDecision::Bind { node, needs } => self.commit_binding(&object, &node, &needs).await,
+                PodDecision::Fail { message, preemption, reason } => {
                     self.commit_failure(&object, reason, &message, &preemption).await;
                 }
             }
@@ -132,7 +136,7 @@ impl Scheduler {
     }
 
     /// Picks a node and assumes the pod on it, so that the next decision counts it.
-    fn decide(&self, object: &Object, needs: VolumeNeeds) -> Option<Decision> {
+    fn decide(&self, object: &Object, needs: VolumeNeeds) -> Option<PodDecision> {
         let pod = Pod::read(object);
         let key = ObjectKey::of(object);
         let mut state = self.state.lock();
@@ -143,7 +147,7 @@ impl Scheduler {
         if let Some(node) = outcome.node {
             state.assume(&key, &pod, &node);
             self.waiting.lock().forget(&key);
-            return Some(Decision::Bind { node, needs });
+            return Some(PodDecision::Bind { node, needs });
         }
         let mut preemption = Preemption::default();
         if state.cluster.node_count() > 0 {
@@ -159,7 +163,7 @@ impl Scheduler {
         }
         // Added while the state is locked: any later change finds the pod in the queue.
         self.waiting.lock().add(&key, &pod);
-        Some(Decision::Fail { message, preemption, reason: "Unschedulable" })
+        Some(PodDecision::Fail { message, preemption, reason: "Unschedulable" })
     }
 
     fn budgets(&self) -> Vec<Budget> {
@@ -172,7 +176,7 @@ impl Scheduler {
                 disrupted: disrupted.into_iter().flatten().map(|(name, _)| name.clone()).collect(),
             })
         };
-        self.room.budgets.list().iter().filter_map(|budget| read(budget)).collect()
+        self.mirrors.budgets.list().iter().filter_map(|budget| read(budget)).collect()
     }
 
     fn pod_changed(&self, change: &Change) {
@@ -193,14 +197,14 @@ impl Scheduler {
         }
     }
 
-    fn help(&self, cause: Cause) {
+    fn help(&self, cause: UnblockingEvent) {
         if self.waiting.lock().help(cause) {
             self.helped.notify_one();
         }
     }
 
     async fn follow_nodes(&self) {
-        let mut changes = self.room.nodes.subscribe();
+        let mut changes = self.mirrors.nodes.subscribe();
         while let Some(change) = changes.next().await {
             let helps = match &change.now {
                 Some(node) => self.state.lock().cluster.set_node(node),
@@ -210,13 +214,13 @@ impl Scheduler {
                 }
             };
             if helps {
-                self.help(Cause::Node);
+                self.help(UnblockingEvent::Node);
             }
         }
     }
 
     async fn follow_namespaces(&self) {
-        let mut changes = self.room.namespaces.subscribe();
+        let mut changes = self.mirrors.namespaces.subscribe();
         while let Some(change) = changes.next().await {
             self.namespace_changed(change.now.as_deref(), &change.key.name);
         }
@@ -231,9 +235,9 @@ impl Scheduler {
     }
 
     async fn follow_storage(&self) {
-        let mut claims = self.room.claims.subscribe();
-        let mut volumes = self.room.volumes.subscribe();
-        let mut classes = self.room.classes.subscribe();
+        let mut claims = self.mirrors.claims.subscribe();
+        let mut volumes = self.mirrors.volumes.subscribe();
+        let mut classes = self.mirrors.classes.subscribe();
         loop {
             let change = tokio::select! {
                 change = claims.next() => change,
@@ -243,7 +247,7 @@ impl Scheduler {
             let Some(change) = change else { return };
             self.claims_changed.notify_waiters();
             if !change.is_initial {
-                self.help(Cause::Storage);
+                self.help(UnblockingEvent::Storage);
             }
         }
     }

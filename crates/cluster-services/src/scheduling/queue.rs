@@ -13,7 +13,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// An event that may make pods schedulable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum UnblockingEvent {
     /// A node was added or changed.
     Node,
     /// A pod left its node, or gave up its nomination.
@@ -26,15 +26,15 @@ pub enum Cause {
 
 /// Bounded by the number of pods without a node.
 #[derive(Default)]
-pub struct Waiting {
-    pods: HashMap<ObjectKey, Waiter>,
+pub struct UnschedulablePods {
+    pods: HashMap<ObjectKey, UnschedulablePod>,
     /// Events since the last attempt.
-    causes: Vec<Cause>,
+    causes: Vec<UnblockingEvent>,
     /// Failed attempts by pod, whether queued or being tried.
     attempts: HashMap<ObjectKey, u32>,
 }
 
-struct Waiter {
+struct UnschedulablePod {
     priority: Priority,
     since: Instant,
     not_before: Instant,
@@ -42,24 +42,24 @@ struct Waiter {
     has_claims: bool,
 }
 
-impl Waiter {
-    fn is_helped_by(&self, cause: Cause) -> bool {
+impl UnschedulablePod {
+    fn is_helped_by(&self, cause: UnblockingEvent) -> bool {
         match cause {
-            Cause::Node | Cause::PodLeft => true,
-            Cause::PodCame => self.wants_company,
-            Cause::Storage => self.has_claims,
+            UnblockingEvent::Node | UnblockingEvent::PodLeft => true,
+            UnblockingEvent::PodCame => self.wants_company,
+            UnblockingEvent::Storage => self.has_claims,
         }
     }
 }
 
-impl Waiting {
+impl UnschedulablePods {
     pub fn add(&mut self, key: &ObjectKey, pod: &Pod) {
         let attempts = self.attempts.entry(key.clone()).or_insert(0);
         let backoff = BACKOFF_FIRST.saturating_mul(1 << (*attempts).min(8)).min(BACKOFF_MAX);
         *attempts += 1;
         let now = Instant::now();
         let wants_company = !pod.spread.is_empty() || pod.terms.is_some();
-        let waiter = Waiter {
+        let waiter = UnschedulablePod {
             priority: Priority(pod.priority),
             since: now,
             not_before: now + backoff,
@@ -84,7 +84,7 @@ impl Waiting {
     }
 
     /// Records an event; returns true if any pod waits.
-    pub fn help(&mut self, cause: Cause) -> bool {
+    pub fn help(&mut self, cause: UnblockingEvent) -> bool {
         if !self.causes.contains(&cause) {
             self.causes.push(cause);
         }
@@ -95,7 +95,8 @@ impl Waiting {
     pub fn take_helped(&mut self) -> Vec<(ObjectKey, Priority, Duration)> {
         let now = Instant::now();
         let causes = std::mem::take(&mut self.causes);
-        let is_helped = |_: &ObjectKey, waiter: &mut Waiter| causes.iter().any(|cause| waiter.is_helped_by(*cause));
+        let is_helped =
+            |_: &ObjectKey, waiter: &mut UnschedulablePod| causes.iter().any(|cause| waiter.is_helped_by(*cause));
         let helped = self.pods.extract_if(is_helped);
         helped.map(|(key, waiter)| (key, waiter.priority, waiter.not_before.saturating_duration_since(now))).collect()
     }

@@ -6,16 +6,16 @@ use object::Object;
 use placement::{Cluster, Pod};
 use reconcile::{Change, ObjectKey};
 
-use crate::scheduling::queue::Cause;
+use crate::scheduling::queue::UnblockingEvent;
 
 #[derive(Default)]
-pub struct State {
+pub struct SchedulerState {
     pub cluster: Cluster,
     /// Uids of pods that are being bound. Bounded by the concurrent bindings plus those the mirror does not show yet.
     assumed: HashMap<ObjectKey, String>,
 }
 
-impl State {
+impl SchedulerState {
     pub fn is_assumed(&self, key: &ObjectKey, uid: &str) -> bool {
         self.assumed.get(key).is_some_and(|known| known == uid)
     }
@@ -37,17 +37,17 @@ impl State {
     }
 
     /// Updates the state of a pod; returns the event for unschedulable pods.
-    pub fn pod_changed(&mut self, change: &Change) -> Option<Cause> {
+    pub fn pod_changed(&mut self, change: &Change) -> Option<UnblockingEvent> {
         let key = &change.key;
         let Some(pod) = &change.now else {
             self.assumed.remove(key);
             self.cluster.withdraw_nomination(&key.namespace, &key.name);
-            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(Cause::PodLeft);
+            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(UnblockingEvent::PodLeft);
         };
         if has_ended(pod) {
             self.assumed.remove(key);
             self.cluster.withdraw_nomination(&key.namespace, &key.name);
-            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(Cause::PodLeft);
+            return self.cluster.remove_pod(&key.namespace, &key.name).then_some(UnblockingEvent::PodLeft);
         }
         if pod.str_at(&["spec", "nodeName"]).is_empty() {
             return self.unbound_changed(key, pod);
@@ -60,10 +60,10 @@ impl State {
         }
         self.cluster.withdraw_nomination(&key.namespace, &key.name);
         self.cluster.set_pod(&Pod::read(pod));
-        Some(Cause::PodCame)
+        Some(UnblockingEvent::PodCame)
     }
 
-    fn unbound_changed(&mut self, key: &ObjectKey, pod: &Object) -> Option<Cause> {
+    fn unbound_changed(&mut self, key: &ObjectKey, pod: &Object) -> Option<UnblockingEvent> {
         if self.is_assumed(key, pod.uid()) {
             return None;
         }
@@ -74,7 +74,7 @@ impl State {
             true => self.cluster.withdraw_nomination(&key.namespace, &key.name),
             false => self.cluster.nominate(&Pod::read(pod), node),
         }
-        left.then_some(Cause::PodLeft)
+        left.then_some(UnblockingEvent::PodLeft)
     }
 }
 

@@ -4,10 +4,10 @@ use object::Object;
 use placement::{BoundVolume, Labels, NodeSelector, Pod, UnboundClaim, VolumeNeeds};
 use reconcile::ObjectKey;
 
-use crate::room::Room;
+use crate::mirrors::ClusterMirrors;
 use crate::volumes::matching;
 
-pub fn gather_needs(room: &Room, object: &Object) -> VolumeNeeds {
+pub fn gather_needs(mirrors: &ClusterMirrors, object: &Object) -> VolumeNeeds {
     let mut needs = VolumeNeeds::default();
     let has_claim =
         |volume: &serde_json::Value| volume.get("persistentVolumeClaim").is_some() || volume.get("ephemeral").is_some();
@@ -15,7 +15,7 @@ pub fn gather_needs(room: &Room, object: &Object) -> VolumeNeeds {
         return needs;
     }
     for name in &Pod::read(object).claims {
-        if let Err(refusal) = add_claim(room, object, name, &mut needs) {
+        if let Err(refusal) = add_claim(mirrors, object, name, &mut needs) {
             needs.refusal = Some(refusal);
             return needs;
         }
@@ -24,8 +24,8 @@ pub fn gather_needs(room: &Room, object: &Object) -> VolumeNeeds {
 }
 
 /// Adds the requirements of one claim; the error is the reason why no node fits.
-fn add_claim(room: &Room, pod: &Object, name: &str, needs: &mut VolumeNeeds) -> Result<(), String> {
-    let Some(claim) = room.claims.get(&ObjectKey::new(pod.namespace(), name)) else {
+fn add_claim(mirrors: &ClusterMirrors, pod: &Object, name: &str, needs: &mut VolumeNeeds) -> Result<(), String> {
+    let Some(claim) = mirrors.claims.get(&ObjectKey::new(pod.namespace(), name)) else {
         let is_ephemeral =
             !pod.items(&["spec", "volumes"]).iter().any(|v| v["persistentVolumeClaim"]["claimName"] == name);
         return Err(match is_ephemeral {
@@ -44,17 +44,17 @@ fn add_claim(room: &Room, pod: &Object, name: &str, needs: &mut VolumeNeeds) -> 
         return Err(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume_name:?}"));
     }
     if !volume_name.is_empty() && claim.str_at(&["status", "phase"]) == "Bound" {
-        let Some(volume) = room.volumes.get(&ObjectKey::new("", volume_name)) else {
+        let Some(volume) = mirrors.volumes.get(&ObjectKey::new("", volume_name)) else {
             return Err(format!("persistentvolume {volume_name:?} not found"));
         };
         needs.bound.push(BoundVolume { node_affinity: reach_of(&volume), labels: Labels::of(&volume) });
         return Ok(());
     }
-    let class = matching::class_of(&claim).and_then(|class| room.classes.get(&ObjectKey::new("", class)));
+    let class = matching::class_of(&claim).and_then(|class| mirrors.classes.get(&ObjectKey::new("", class)));
     let Some(class) = class.filter(|class| class.str_at(&["volumeBindingMode"]) == "WaitForFirstConsumer") else {
         return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
     };
-    let fitting = room.volumes.list().into_iter().filter(|volume| matching::fits(volume, &claim));
+    let fitting = mirrors.volumes.list().into_iter().filter(|volume| matching::fits(volume, &claim));
     let can_be_made = class.str_at(&["provisioner"]) != "kubernetes.io/no-provisioner";
     needs.unbound.push(UnboundClaim {
         candidates: fitting.map(|volume| reach_of(&volume)).collect(),

@@ -9,8 +9,8 @@ use placement::{Labels, NodeSelector};
 use reconcile::{Committed, ObjectKey, Outcome, ReconcileError, commit_object, commit_status};
 use serde_json::{Value, json};
 
+use crate::mirrors::{BY_CLAIM, FIELD_MANAGER};
 use crate::resources;
-use crate::room::{BY_CLAIM, FIELD_MANAGER};
 use crate::scheduling::reach_of;
 use crate::volumes::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, PROVISIONED_BY, PROVISIONER, SELECTED_NODE,
@@ -19,7 +19,7 @@ use crate::volumes::{
 
 impl Volumes {
     pub(super) async fn reconcile_claim(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(claim) = self.room.claims.get(key) else { return Ok(Outcome::Done) };
+        let Some(claim) = self.mirrors.claims.get(key) else { return Ok(Outcome::Done) };
         if claim.is_deleting() {
             return self.let_go(&claim).await;
         }
@@ -35,7 +35,7 @@ impl Volumes {
             return Ok(Outcome::Done);
         }
         let index = format!("{}/{}", claim.namespace(), claim.name());
-        if self.room.pods.list_by(BY_CLAIM, &index).iter().any(|pod| !has_ended(pod)) {
+        if self.mirrors.pods.list_by(BY_CLAIM, &index).iter().any(|pod| !has_ended(pod)) {
             return Ok(Outcome::Done);
         }
         let mut desired = Object::clone(claim);
@@ -46,7 +46,7 @@ impl Volumes {
 
     async fn commit_claim(&self, claim: &Object, desired: &Object) -> Result<Arc<Object>, ReconcileError> {
         let target = ResourceRef::of(&resources::claims(), claim);
-        match commit_object(&self.room.client, target, claim, desired, FIELD_MANAGER).await? {
+        match commit_object(&self.mirrors.client, target, claim, desired, FIELD_MANAGER).await? {
             Committed::Written(written) => Ok(written),
             Committed::Unchanged => Ok(Arc::new(claim.clone())),
         }
@@ -54,7 +54,7 @@ impl Volumes {
 
     async fn find_volume(&self, claim: &Arc<Object>) -> Result<Outcome, ReconcileError> {
         if matching::class_of(claim).is_none()
-            && let Some(class) = default_class(&self.room)
+            && let Some(class) = default_class(&self.mirrors)
         {
             let mut desired = Object::clone(claim);
             desired.set(&["spec", "storageClassName"], class.name());
@@ -62,10 +62,10 @@ impl Volumes {
             return Ok(Outcome::Done);
         }
         let class = matching::class_of(claim).unwrap_or_default();
-        let class_object = self.room.classes.get(&ObjectKey::new("", class));
+        let class_object = self.mirrors.classes.get(&ObjectKey::new("", class));
         let waits_for_pod =
             class_object.as_ref().is_some_and(|class| class.str_at(&["volumeBindingMode"]) == "WaitForFirstConsumer");
-        let volumes = self.room.volumes.list();
+        let volumes = self.mirrors.volumes.list();
         let meant =
             volumes.iter().find(|volume| matching::is_meant_for(volume, claim) && matching::fits(volume, claim));
         let selected = claim.annotation(SELECTED_NODE);
@@ -88,7 +88,7 @@ impl Volumes {
 
     fn reaches(&self, volume: &Object, node: &str) -> bool {
         let Some(selector): Option<NodeSelector> = reach_of(volume) else { return true };
-        let found = self.room.nodes.get(&ObjectKey::new("", node));
+        let found = self.mirrors.nodes.get(&ObjectKey::new("", node));
         found.is_some_and(|node| selector.matches(node.name(), &Labels::of(&node)))
     }
 
@@ -135,25 +135,25 @@ impl Volumes {
 
     async fn commit_claim_status(&self, claim: &Object, desired: &Object) -> Result<(), ReconcileError> {
         let target = ResourceRef::of(&resources::claims(), claim);
-        commit_status(&self.room.client, target, claim, desired, FIELD_MANAGER).await?;
+        commit_status(&self.mirrors.client, target, claim, desired, FIELD_MANAGER).await?;
         Ok(())
     }
 
     /// Provisions a volume reserved for this claim. Its name is derived from the claim's uid, so that a retry creates
     /// no second one.
     async fn provision(&self, claim: &Arc<Object>, class: &Object) -> Result<Outcome, ReconcileError> {
-        let volume = plan_volume(&self.room.settings.host_path_root, claim, class);
+        let volume = plan_volume(&self.mirrors.settings.host_path_root, claim, class);
         let name = volume.name().to_owned();
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         let target = ResourceRef::all(&resources::volumes());
-        let made = match self.room.client.create(target, volume, options).await {
+        let made = match self.mirrors.client.create(target, volume, options).await {
             Ok(made) => {
                 let message = format!("Successfully provisioned volume {name}");
                 self.recorder.normal(&**claim, "ProvisioningSucceeded", message);
                 made
             }
             Err(status) if status.is_already_exists() => {
-                self.room.client.get(ResourceRef::cluster(&resources::volumes(), &name)).await?
+                self.mirrors.client.get(ResourceRef::cluster(&resources::volumes(), &name)).await?
             }
             Err(status) => {
                 let message = format!("failed to provision volume with StorageClass {:?}: {status}", class.name());
@@ -177,7 +177,7 @@ impl Volumes {
             taken.set(&["spec", "claimRef"], reference_to(claim));
         }
         let target = ResourceRef::of(&resources::volumes(), volume);
-        let taken = match commit_object(&self.room.client, target, volume, &taken, FIELD_MANAGER).await? {
+        let taken = match commit_object(&self.mirrors.client, target, volume, &taken, FIELD_MANAGER).await? {
             Committed::Written(written) => written,
             Committed::Unchanged => Arc::clone(volume),
         };
@@ -195,7 +195,7 @@ impl Volumes {
     /// A claim that names a volume: bound while the volume refers to it, pending until it does, lost when it is gone.
     async fn keep_bound(&self, claim: &Arc<Object>, name: &str) -> Result<Outcome, ReconcileError> {
         let is_completed = claim.annotation(BIND_COMPLETED).is_some();
-        match self.room.volumes.get(&ObjectKey::new("", name)) {
+        match self.mirrors.volumes.get(&ObjectKey::new("", name)) {
             Some(volume) if matching::is_meant_for(&volume, claim) => self.bind(claim, &volume).await,
             Some(volume) if !is_completed && matching::fits(&volume, claim) => self.bind(claim, &volume).await,
             Some(_) if !is_completed => {
@@ -211,7 +211,7 @@ impl Volumes {
                 }
                 // Lost is final, so it is set only after the API confirms it.
                 let target = ResourceRef::cluster(&resources::volumes(), name);
-                if found.is_none() && self.room.client.find(target).await?.is_some() {
+                if found.is_none() && self.mirrors.client.find(target).await?.is_some() {
                     return Ok(Outcome::Retry);
                 }
                 if claim.str_at(&["status", "phase"]) != "Lost" {
@@ -236,7 +236,7 @@ impl Volumes {
             capacity["storage"] = claim.get(&["spec", "resources", "requests", "storage"]).cloned().unwrap_or_default();
             grown.set(&["spec", "capacity"], capacity.clone());
             let target = ResourceRef::of(&resources::volumes(), volume);
-            commit_object(&self.room.client, target, volume, &grown, FIELD_MANAGER).await?;
+            commit_object(&self.mirrors.client, target, volume, &grown, FIELD_MANAGER).await?;
         }
         let mut desired = claim.clone();
         desired.set(&["status", "phase"], "Bound");

@@ -5,17 +5,17 @@ use object::{GroupVersionKind, Object};
 use reconcile::{ObjectKey, Outcome, ReconcileError};
 use serde_json::{Value, json};
 
+use crate::mirrors::FIELD_MANAGER;
 use crate::resources;
-use crate::room::FIELD_MANAGER;
 use crate::volumes::{Volumes, has_ended};
 
 impl Volumes {
     pub(super) async fn reconcile_pod(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(pod) = self.room.pods.get(key).filter(|pod| !pod.is_deleting() && !has_ended(pod)) else {
+        let Some(pod) = self.mirrors.pods.get(key).filter(|pod| !pod.is_deleting() && !has_ended(pod)) else {
             return Ok(Outcome::Done);
         };
         for claim in plan_claims(&pod) {
-            if let Some(there) = self.room.claims.get(&ObjectKey::of(&claim)) {
+            if let Some(there) = self.mirrors.claims.get(&ObjectKey::of(&claim)) {
                 if !there.owner_references().iter().any(|owner| owner.uid == pod.uid()) {
                     let message =
                         format!("PVC \"{}/{}\" was not created for this pod", claim.namespace(), claim.name());
@@ -24,7 +24,7 @@ impl Volumes {
                 continue;
             }
             let target = ResourceRef::within(&resources::claims(), pod.namespace());
-            match self.room.client.create(target, claim, WriteOptions::managed_by(FIELD_MANAGER)).await {
+            match self.mirrors.client.create(target, claim, WriteOptions::managed_by(FIELD_MANAGER)).await {
                 Err(status) if !status.is_already_exists() => return Err(status.into()),
                 _ => {}
             }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::resources::{claims, pods, storage_classes, volumes};
-use crate::settings::Settings;
-use crate::testing::{Stage, running};
+use crate::settings::ClusterServiceSettings;
+use crate::testing::{ServicesTestbed, running};
 
 fn claim(class: Value) -> Value {
     json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
@@ -18,124 +18,125 @@ fn class(name: &str, policy: &str) -> Value {
         "volumeBindingMode": "Immediate"})
 }
 
-async fn stage() -> (Stage, tempfile::TempDir) {
+async fn testbed() -> (ServicesTestbed, tempfile::TempDir) {
     let root = tempfile::tempdir().expect("a directory");
-    let settings = Settings { host_path_root: root.path().to_owned(), ..Settings::default() };
-    (Stage::start_with(settings, |_| {}).await, root)
+    let settings =
+        ClusterServiceSettings { host_path_root: root.path().to_owned(), ..ClusterServiceSettings::default() };
+    (ServicesTestbed::start_with(settings, |_| {}).await, root)
 }
 
 /// File system work runs on threads that virtual time does not cover.
-async fn until(stage: &Stage, what: &str, mut holds: impl AsyncFnMut(&Stage) -> bool) {
+async fn until(testbed: &ServicesTestbed, what: &str, mut holds: impl AsyncFnMut(&ServicesTestbed) -> bool) {
     for _ in 0..2000 {
-        if holds(stage).await {
+        if holds(testbed).await {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
-        stage.settle().await;
+        testbed.settle().await;
     }
     panic!("never: {what}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_made_for_a_claim_and_goes_with_it() {
-    let (stage, root) = stage().await;
-    stage.create(&storage_classes(), class("now", "Delete")).await;
-    stage.create(&claims(), claim("now".into())).await;
-    let bound = stage.get(&claims(), "data").await;
+async fn a_volume_is_provisioned_and_deleted_with_its_claim() {
+    let (testbed, root) = testbed().await;
+    testbed.create(&storage_classes(), class("now", "Delete")).await;
+    testbed.create(&claims(), claim("now".into())).await;
+    let bound = testbed.get(&claims(), "data").await;
     assert_eq!(bound.str_at(&["status", "phase"]), "Bound");
     assert_eq!(bound.str_at(&["status", "capacity", "storage"]), "1Gi");
     let name = bound.str_at(&["spec", "volumeName"]).to_owned();
     assert_eq!(name, format!("pvc-{}", bound.uid()));
-    let volume = stage.get(&volumes(), &name).await;
+    let volume = testbed.get(&volumes(), &name).await;
     assert_eq!(volume.str_at(&["status", "phase"]), "Bound");
     let path = PathBuf::from(volume.str_at(&["spec", "hostPath", "path"]));
     assert_eq!(path.parent(), Some(root.path()));
     // The node creates the directory.
     std::fs::create_dir(&path).expect("made");
     std::fs::write(path.join("file"), "x").expect("written");
-    stage.delete(&claims(), "data").await;
-    until(&stage, "the volume goes", async |stage| stage.find(&volumes(), &name).await.is_none()).await;
+    testbed.delete(&claims(), "data").await;
+    until(&testbed, "the volume goes", async |testbed| testbed.find(&volumes(), &name).await.is_none()).await;
     assert!(!path.exists() && root.path().exists());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_to_be_kept_is_kept() {
-    let (stage, _root) = stage().await;
-    stage.create(&storage_classes(), class("keep", "Retain")).await;
-    stage.create(&claims(), claim("keep".into())).await;
-    let name = stage.get(&claims(), "data").await.str_at(&["spec", "volumeName"]).to_owned();
-    let path = PathBuf::from(stage.get(&volumes(), &name).await.str_at(&["spec", "hostPath", "path"]));
+async fn retained_volumes_are_kept() {
+    let (testbed, _root) = testbed().await;
+    testbed.create(&storage_classes(), class("keep", "Retain")).await;
+    testbed.create(&claims(), claim("keep".into())).await;
+    let name = testbed.get(&claims(), "data").await.str_at(&["spec", "volumeName"]).to_owned();
+    let path = PathBuf::from(testbed.get(&volumes(), &name).await.str_at(&["spec", "hostPath", "path"]));
     std::fs::create_dir(&path).expect("made");
-    stage.delete(&claims(), "data").await;
-    stage.settle().await;
-    assert_eq!(stage.get(&volumes(), &name).await.str_at(&["status", "phase"]), "Released");
+    testbed.delete(&claims(), "data").await;
+    testbed.settle().await;
+    assert_eq!(testbed.get(&volumes(), &name).await.str_at(&["status", "phase"]), "Released");
     assert!(path.exists());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_in_use_stays_until_its_last_pod_ends() {
-    let (stage, _root) = stage().await;
-    stage.create(&storage_classes(), class("now", "Retain")).await;
-    stage.create(&claims(), claim("now".into())).await;
+    let (testbed, _root) = testbed().await;
+    testbed.create(&storage_classes(), class("now", "Retain")).await;
+    testbed.create(&claims(), claim("now".into())).await;
     let mut user = running("p", "n", true);
     user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
-    stage.create(&pods(), user).await;
-    stage.delete(&claims(), "data").await;
-    assert!(stage.get(&claims(), "data").await.is_deleting());
-    stage.patch_status(&pods(), "p", json!({"phase": "Succeeded"})).await;
-    assert!(stage.find(&claims(), "data").await.is_none());
+    testbed.create(&pods(), user).await;
+    testbed.delete(&claims(), "data").await;
+    assert!(testbed.get(&claims(), "data").await.is_deleting());
+    testbed.patch_status(&pods(), "p", json!({"phase": "Succeeded"})).await;
+    assert!(testbed.find(&claims(), "data").await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_class_gets_the_default_and_waits_for_a_pod() {
-    let (stage, _root) = stage().await;
-    stage.create(&claims(), claim(Value::Null)).await;
-    let waiting = stage.get(&claims(), "data").await;
+    let (testbed, _root) = testbed().await;
+    testbed.create(&claims(), claim(Value::Null)).await;
+    let waiting = testbed.get(&claims(), "data").await;
     assert_eq!(waiting.str_at(&["spec", "storageClassName"]), "hostpath");
     assert_eq!(waiting.str_at(&["status", "phase"]), "Pending");
-    let told = "WaitForFirstConsumer: waiting for first consumer to be created before binding";
-    assert_eq!(stage.events("data").await, [told]);
+    let reported = "WaitForFirstConsumer: waiting for first consumer to be created before binding";
+    assert_eq!(testbed.events("data").await, [reported]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn existing_volumes_are_bound_and_the_rest_waits() {
-    let (stage, _root) = stage().await;
-    stage.create(&claims(), claim("".into())).await;
-    let told = "FailedBinding: no persistent volumes available for this claim and no storage class is set";
-    assert_eq!(stage.events("data").await, [told]);
+    let (testbed, _root) = testbed().await;
+    testbed.create(&claims(), claim("".into())).await;
+    let reported = "FailedBinding: no persistent volumes available for this claim and no storage class is set";
+    assert_eq!(testbed.events("data").await, [reported]);
     let volume = json!({"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "2Gi"},
         "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/x"}}});
-    stage.create(&volumes(), volume).await;
-    let bound = stage.get(&claims(), "data").await;
+    testbed.create(&volumes(), volume).await;
+    let bound = testbed.get(&claims(), "data").await;
     assert_eq!((bound.str_at(&["spec", "volumeName"]), bound.str_at(&["status", "phase"])), ("disk", "Bound"));
-    let volume = stage.get(&volumes(), "disk").await;
+    let volume = testbed.get(&volumes(), "disk").await;
     assert_eq!(volume.str_at(&["spec", "claimRef", "uid"]), bound.uid());
     // A bound claim whose volume is deleted becomes Lost.
-    stage.delete(&volumes(), "disk").await;
-    assert_eq!(stage.get(&claims(), "data").await.str_at(&["status", "phase"]), "Lost");
+    testbed.delete(&volumes(), "disk").await;
+    assert_eq!(testbed.get(&claims(), "data").await.str_at(&["status", "phase"]), "Lost");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_of_others_is_never_removed() {
-    let (stage, root) = stage().await;
+async fn a_foreign_volume_is_never_removed() {
+    let (testbed, root) = testbed().await;
     let precious = root.path().join("precious");
     std::fs::create_dir(&precious).expect("made");
     let volume = json!({"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "2Gi"},
         "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Delete",
         "claimRef": {"namespace": "default", "name": "gone", "uid": "u"}, "hostPath": {"path": precious}}});
-    stage.create(&volumes(), volume).await;
-    let volume = stage.get(&volumes(), "disk").await;
+    testbed.create(&volumes(), volume).await;
+    let volume = testbed.get(&volumes(), "disk").await;
     assert_eq!(volume.str_at(&["status", "phase"]), "Failed");
     assert!(precious.exists());
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_bring_claims_of_their_own() {
-    let (stage, _root) = stage().await;
+async fn ephemeral_claims_are_created() {
+    let (testbed, _root) = testbed().await;
     let mut pod = running("p", "n", true);
     pod["spec"]["volumes"] = json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}]);
-    let pod = stage.create(&pods(), pod).await;
-    let claim = stage.get(&claims(), "p-scratch").await;
+    let pod = testbed.create(&pods(), pod).await;
+    let claim = testbed.get(&claims(), "p-scratch").await;
     assert_eq!(claim.owner_references()[0].uid, pod.uid());
 }

@@ -7,13 +7,13 @@ use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
 use object::Object;
 use reconcile::{ObjectKey, Outcome, ReconcileError, commit_object, commit_status};
 
+use crate::mirrors::FIELD_MANAGER;
 use crate::resources;
-use crate::room::FIELD_MANAGER;
 use crate::volumes::{PROVISIONED_BY, PROVISIONER, VOLUME_PROTECTION, Volumes, directories};
 
 impl Volumes {
     pub(super) async fn reconcile_volume(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(volume) = self.room.volumes.get(key) else { return Ok(Outcome::Done) };
+        let Some(volume) = self.mirrors.volumes.get(key) else { return Ok(Outcome::Done) };
         let reference = |field: &str| volume.str_at(&["spec", "claimRef", field]);
         if reference("name").is_empty() {
             return self.settle(&volume, "Available").await;
@@ -24,12 +24,12 @@ impl Volumes {
         }
         let claim = ObjectKey::new(reference("namespace"), reference("name"));
         let is_its_own = |claim: &Object| claim.uid() == reference("uid");
-        if self.room.claims.get(&claim).is_some_and(|claim| is_its_own(&claim)) {
+        if self.mirrors.claims.get(&claim).is_some_and(|claim| is_its_own(&claim)) {
             return self.settle(&volume, "Bound").await;
         }
         // Reclaiming deletes data, so the API must confirm that the claim is gone.
         let target = ResourceRef::namespaced(&resources::claims(), &claim.namespace, &claim.name);
-        if self.room.client.find(target).await?.is_some_and(|claim| is_its_own(&claim)) {
+        if self.mirrors.client.find(target).await?.is_some_and(|claim| is_its_own(&claim)) {
             return Ok(Outcome::Retry);
         }
         self.release(&volume).await
@@ -52,11 +52,11 @@ impl Volumes {
             message => desired.set(&["status", "message"], message),
         }
         if volume.str_at(&["status", "phase"]) != phase {
-            let now = object::time::format_seconds(self.room.now());
+            let now = object::time::format_seconds(self.mirrors.now());
             desired.set(&["status", "lastPhaseTransitionTime"], now);
         }
         let target = ResourceRef::of(&resources::volumes(), volume);
-        commit_status(&self.room.client, target, volume, &desired, FIELD_MANAGER).await?;
+        commit_status(&self.mirrors.client, target, volume, &desired, FIELD_MANAGER).await?;
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Volumes {
             return Ok(Outcome::Done);
         }
         let path = PathBuf::from(volume.str_at(&["spec", "hostPath", "path"]));
-        let root = self.room.settings.host_path_root.clone();
+        let root = self.mirrors.settings.host_path_root.clone();
         let removed = tokio::task::spawn_blocking(move || directories::remove(&root, &path)).await;
         if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
             let message = format!("failed to remove the directory: {error}");
@@ -89,7 +89,7 @@ impl Volumes {
         if !volume.is_deleting() {
             let preconditions = Preconditions { uid: Some(volume.uid().to_owned()), resource_version: None };
             let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-            match self.room.client.delete(ResourceRef::of(&resources::volumes(), volume), options).await {
+            match self.mirrors.client.delete(ResourceRef::of(&resources::volumes(), volume), options).await {
                 Err(status) if !status.is_not_found() => return Err(status.into()),
                 _ => {}
             }
@@ -103,7 +103,7 @@ impl Volumes {
         let mut desired = Object::clone(volume);
         if desired.remove_finalizer(VOLUME_PROTECTION) {
             let target = ResourceRef::of(&resources::volumes(), volume);
-            commit_object(&self.room.client, target, volume, &desired, FIELD_MANAGER).await?;
+            commit_object(&self.mirrors.client, target, volume, &desired, FIELD_MANAGER).await?;
         }
         Ok(Outcome::Done)
     }

@@ -19,7 +19,7 @@ const DESCRIPTION_TEXT: &str = "Contains a CA bundle that can be used to verify 
     endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
     distributions of Kubernetes clusters.";
 
-struct Publisher {
+struct RootCertificatePublisher {
     writer: ClusterClient,
     namespaces: Mirror,
     maps: Mirror,
@@ -37,12 +37,12 @@ pub async fn run(
         MirrorSpec { field_selector: Some(format!("metadata.name={NAME}")), ..MirrorSpec::new(&core("configmaps")) };
     let maps = Mirror::start(reader, spec, cancel.clone());
     let sources = per_namespace(&namespaces, &maps);
-    let publisher = Arc::new(Publisher { writer, namespaces, maps, ca_pem });
+    let publisher = Arc::new(RootCertificatePublisher { writer, namespaces, maps, ca_pem });
     let reconcile = move |name: String| ensure(Arc::clone(&publisher), name);
     Controller::new("root-ca-certificate-publisher").run(sources, 2, cancel, reconcile).await;
 }
 
-async fn ensure(publisher: Arc<Publisher>, namespace: String) -> Result<Outcome, ReconcileError> {
+async fn ensure(publisher: Arc<RootCertificatePublisher>, namespace: String) -> Result<Outcome, ReconcileError> {
     let found = publisher.namespaces.get(&ObjectKey::new("", &namespace));
     if !found.is_some_and(|found| is_active(&found)) {
         return Ok(Outcome::Done);

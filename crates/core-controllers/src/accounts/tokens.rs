@@ -18,7 +18,7 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
-struct Tokens {
+struct TokenController {
     client: ClusterClient,
     ca_pem: String,
     sign: SignToken,
@@ -36,7 +36,7 @@ pub async fn run(client: ClusterClient, ca_pem: String, sign: SignToken, cancel:
             found.iter().map(|secret| ObjectKey::of(secret)).collect()
         }),
     ];
-    let tokens = Arc::new(Tokens { client, ca_pem, sign });
+    let tokens = Arc::new(TokenController { client, ca_pem, sign });
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&tokens), key);
     Controller::new("serviceaccount-token").run(sources, 2, cancel, reconcile).await;
 }
@@ -46,7 +46,7 @@ fn by_account(secret: &Object) -> Vec<String> {
     vec![ObjectKey::new(secret.namespace(), name).to_string()]
 }
 
-async fn reconcile(tokens: Arc<Tokens>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+async fn reconcile(tokens: Arc<TokenController>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let place = target(&core("secrets"), &key);
     let Some(secret) = tokens.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
     let name = secret.annotation(ACCOUNT_NAME).unwrap_or_default();
@@ -55,12 +55,12 @@ async fn reconcile(tokens: Arc<Tokens>, key: ObjectKey) -> Result<Outcome, Recon
     }
     let account = tokens.client.find(ResourceRef::namespaced(&core("serviceaccounts"), &key.namespace, name)).await?;
     let written = match plan(&secret, account.as_deref(), &tokens.ca_pem) {
-        Plan::Keep => return Ok(Outcome::Done),
-        Plan::Delete => {
+        TokenPlan::Keep => return Ok(Outcome::Done),
+        TokenPlan::Delete => {
             let preconditions = Preconditions { uid: Some(secret.uid().to_owned()), resource_version: None };
             tokens.client.delete(place, DeleteOptions { preconditions, ..DeleteOptions::default() }).await
         }
-        Plan::Fill { mut secret, claims } => {
+        TokenPlan::Fill { mut secret, claims } => {
             if let Some(claims) = claims {
                 let token = (tokens.sign)(&claims).map_err(ReconcileError::Other)?;
                 secret.set(&["data", "token"], STANDARD.encode(token));
@@ -75,7 +75,7 @@ async fn reconcile(tokens: Arc<Tokens>, key: ObjectKey) -> Result<Outcome, Recon
 }
 
 #[derive(Debug, PartialEq)]
-enum Plan {
+enum TokenPlan {
     Keep,
     Delete,
     /// Holds the claims if a token must be issued.
@@ -85,10 +85,10 @@ enum Plan {
     },
 }
 
-fn plan(secret: &Object, account: Option<&Object>, ca_pem: &str) -> Plan {
+fn plan(secret: &Object, account: Option<&Object>, ca_pem: &str) -> TokenPlan {
     let stated = secret.annotation(ACCOUNT_UID).unwrap_or_default();
     let Some(account) = account.filter(|account| stated.is_empty() || account.uid() == stated) else {
-        return Plan::Delete;
+        return TokenPlan::Delete;
     };
     let mut filled = secret.clone();
     filled.set_annotation(ACCOUNT_UID, account.uid());
@@ -96,9 +96,9 @@ fn plan(secret: &Object, account: Option<&Object>, ca_pem: &str) -> Plan {
     filled.set(&["data", "namespace"], STANDARD.encode(secret.namespace()));
     let claims = secret.str_at(&["data", "token"]).is_empty().then(|| claims(secret, account));
     if claims.is_none() && filled == *secret {
-        return Plan::Keep;
+        return TokenPlan::Keep;
     }
-    Plan::Fill { secret: filled, claims }
+    TokenPlan::Fill { secret: filled, claims }
 }
 
 /// Returns the claims of a token without expiration, valid as long as its secret exists.
@@ -128,15 +128,15 @@ mod tests {
         let account = object(json!({"metadata": {"name": "robot", "namespace": "a", "uid": "1"}}));
         let asked =
             object(json!({"metadata": {"name": "s", "namespace": "a", "annotations": {ACCOUNT_NAME: "robot"}}}));
-        let Plan::Fill { secret: mut filled, claims: Some(claims) } = plan(&asked, Some(&account), "PEM") else {
+        let TokenPlan::Fill { secret: mut filled, claims: Some(claims) } = plan(&asked, Some(&account), "PEM") else {
             panic!("an empty secret is filled")
         };
         assert_eq!(claims["sub"], "system:serviceaccount:a:robot");
         assert_eq!(filled.annotation(ACCOUNT_UID), Some("1"));
         filled.set(&["data", "token"], "dG9rZW4=");
-        assert_eq!(plan(&filled, Some(&account), "PEM"), Plan::Keep);
-        assert_eq!(plan(&filled, None, "PEM"), Plan::Delete);
+        assert_eq!(plan(&filled, Some(&account), "PEM"), TokenPlan::Keep);
+        assert_eq!(plan(&filled, None, "PEM"), TokenPlan::Delete);
         let reborn = object(json!({"metadata": {"name": "robot", "namespace": "a", "uid": "2"}}));
-        assert_eq!(plan(&filled, Some(&reborn), "PEM"), Plan::Delete);
+        assert_eq!(plan(&filled, Some(&reborn), "PEM"), TokenPlan::Delete);
     }
 }

@@ -36,7 +36,7 @@ impl FromStr for AgentApproval {
 
 /// A permission that implies approval, and the message of the approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct ApprovalRule {
     pub subresource: &'static str,
     pub message: &'static str,
     /// Kubernetes' own controller may approve for kubelets only; in Karmada a cluster-admin component approves
@@ -46,25 +46,25 @@ pub struct Rule {
     pub is_named: bool,
 }
 
-const RENEWS_OWN: Rule = Rule {
+const RENEWS_OWN: ApprovalRule = ApprovalRule {
     subresource: "selfnodeclient",
     message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
     needs_manager: false,
     is_named: false,
 };
-const ANY_NODE: Rule = Rule {
+const ANY_NODE: ApprovalRule = ApprovalRule {
     subresource: "nodeclient",
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
     needs_manager: false,
     is_named: false,
 };
-const AGENT_RENEWS_OWN: Rule = Rule {
+const AGENT_RENEWS_OWN: ApprovalRule = ApprovalRule {
     subresource: "selfclusteragent",
     message: "Auto approving self karmada agent certificate after SubjectAccessReview.",
     needs_manager: true,
     is_named: false,
 };
-const ANY_AGENT: Rule = Rule {
+const ANY_AGENT: ApprovalRule = ApprovalRule {
     subresource: "clusteragent",
     message: "Auto approving karmada agent certificate after SubjectAccessReview.",
     needs_manager: true,
@@ -72,7 +72,7 @@ const ANY_AGENT: Rule = Rule {
 };
 
 /// Returns the permissions any of which is sufficient, in the order they are checked.
-pub fn rules_for(request: &Object, csr: &Csr) -> Vec<Rule> {
+pub fn rules_for(request: &Object, csr: &Csr) -> Vec<ApprovalRule> {
     let usages = recognize::usages(request);
     let (renews_own, any) = match request.str_at(&["spec", "signerName"]) {
         KUBELET_CLIENT if recognize::kubelet_client(csr, &usages).is_ok() => (RENEWS_OWN, ANY_NODE),
@@ -101,10 +101,10 @@ pub fn approved(request: &Object, message: &str) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificates::testing::{Asked, csr, request};
+    use crate::certificates::testing::{RequestFixture, csr, request};
 
     #[track_caller]
-    fn check(asked: &Asked, username: &str, expected: &[&str]) {
+    fn check(asked: &RequestFixture, username: &str, expected: &[&str]) {
         let mut request = request(asked);
         request.set(&["spec", "username"], username);
         let rules = rules_for(&request, &csr(asked));
@@ -115,34 +115,34 @@ mod tests {
     #[test]
     fn kubelet_and_agent_requests_are_recognized() {
         let usages: &[&str] = &["digital signature", "client auth"];
-        let agent = Asked {
+        let agent = RequestFixture {
             signer: ANY_CLIENT,
             common_name: "system:karmada:agent:m1",
             organization: "system:karmada:agents",
             usages,
-            ..Asked::default()
+            ..RequestFixture::default()
         };
         check(&agent, "system:bootstrap:abcdef", &["clusteragent"]);
         check(&agent, "system:karmada:agent:m1", &["selfclusteragent", "clusteragent"]);
         check(
-            &Asked { usages: &["digital signature", "key encipherment", "client auth"], ..agent },
+            &RequestFixture { usages: &["digital signature", "key encipherment", "client auth"], ..agent },
             "x",
             &["clusteragent"],
         );
-        check(&Asked { signer: KUBELET_CLIENT, ..agent }, "x", &[]);
-        check(&Asked { common_name: "system:node:m1", ..agent }, "x", &[]);
-        check(&Asked { organization: "system:masters", ..agent }, "x", &[]);
-        check(&Asked { dns_name: "a.b", ..agent }, "x", &[]);
-        check(&Asked { usages: &["client auth"], ..agent }, "x", &[]);
-        let node = Asked {
+        check(&RequestFixture { signer: KUBELET_CLIENT, ..agent }, "x", &[]);
+        check(&RequestFixture { common_name: "system:node:m1", ..agent }, "x", &[]);
+        check(&RequestFixture { organization: "system:masters", ..agent }, "x", &[]);
+        check(&RequestFixture { dns_name: "a.b", ..agent }, "x", &[]);
+        check(&RequestFixture { usages: &["client auth"], ..agent }, "x", &[]);
+        let node = RequestFixture {
             signer: KUBELET_CLIENT,
             common_name: "system:node:a",
             organization: "system:nodes",
             usages,
-            ..Asked::default()
+            ..RequestFixture::default()
         };
         check(&node, "system:bootstrap:abcdef", &["nodeclient"]);
         check(&node, "system:node:a", &["selfnodeclient", "nodeclient"]);
-        check(&Asked { signer: ANY_CLIENT, ..node }, "x", &[]);
+        check(&RequestFixture { signer: ANY_CLIENT, ..node }, "x", &[]);
     }
 }

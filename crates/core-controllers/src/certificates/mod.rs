@@ -19,12 +19,12 @@ use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Recon
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::certificates::approve::Rule;
+use crate::certificates::approve::ApprovalRule;
 use crate::resources::{condition, signing_requests, target};
 
 pub use crate::certificates::approve::AgentApproval;
 
-struct Office {
+struct CertificateController {
     client: ClusterClient,
     /// Used where the certificate controller of Kubernetes lacks permission.
     manager: ClusterClient,
@@ -34,7 +34,7 @@ struct Office {
 }
 
 /// Configuration of the certificate controllers.
-pub struct Rules {
+pub struct CertificateSettings {
     pub authority: Arc<CertificateAuthority>,
     pub agent_approval: AgentApproval,
 }
@@ -42,23 +42,23 @@ pub struct Rules {
 pub async fn run(
     manager: ClusterClient,
     client: ClusterClient,
-    rules: Rules,
+    rules: CertificateSettings,
     clock: Arc<dyn Clock>,
     cancel: CancellationToken,
 ) {
     let requests = Mirror::start(manager.clone(), MirrorSpec::new(&signing_requests()), cancel.clone());
-    let Rules { authority, agent_approval } = rules;
-    let office = Arc::new(Office { client, manager, authority, agent_approval, clock });
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let CertificateSettings { authority, agent_approval } = rules;
+    let controller = Arc::new(CertificateController { client, manager, authority, agent_approval, clock });
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&controller), key);
     Controller::new("certificatesigningrequest").run(vec![Source::each(&requests)], 2, cancel, reconcile).await;
 }
 
-async fn reconcile(office: Arc<Office>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+async fn reconcile(controller: Arc<CertificateController>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let place = target(&signing_requests(), &key);
-    let Some(request) = office.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
-    let now = office.clock.now();
+    let Some(request) = controller.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
+    let now = controller.clock.now();
     let Some(wait) = clean::wait(&request, now) else {
-        return match office.client.delete(place, DeleteOptions::default()).await {
+        return match controller.client.delete(place, DeleteOptions::default()).await {
             Err(status) if !status.is_not_found() => Err(status.into()),
             _ => Ok(Outcome::Done),
         };
@@ -72,15 +72,15 @@ async fn reconcile(office: Arc<Office>, key: ObjectKey) -> Result<Outcome, Recon
         return Ok(later);
     }
     if is_true(&request, "Approved") {
-        if let Some(answered) = sign::answer(&request, &csr, &office.authority, now) {
-            office.client.update_status(place, answered, WriteOptions::default()).await?;
+        if let Some(answered) = sign::answer(&request, &csr, &controller.authority, now) {
+            controller.client.update_status(place, answered, WriteOptions::default()).await?;
         }
         return Ok(later);
     }
     for rule in approve::rules_for(&request, &csr) {
-        if is_granted(&office, &request, &csr, rule).await? {
+        if is_granted(&controller, &request, &csr, rule).await? {
             let approved = approve::approved(&request, rule.message);
-            let approver = if rule.needs_manager { &office.manager } else { &office.client };
+            let approver = if rule.needs_manager { &controller.manager } else { &controller.client };
             approver.update(place.subresource("approval"), approved, WriteOptions::default()).await?;
             break;
         }
@@ -100,14 +100,21 @@ fn is_true(request: &Object, condition_type: &str) -> bool {
 
 /// Reports whether the requester has the permission of a rule. A role with a resource name grants it for that cluster
 /// only; a role without grants it for all clusters, which may be more than intended.
-async fn is_granted(office: &Office, request: &Object, csr: &Csr, rule: Rule) -> Result<bool, ReconcileError> {
+async fn is_granted(
+    controller: &CertificateController,
+    request: &Object,
+    csr: &Csr,
+    rule: ApprovalRule,
+) -> Result<bool, ReconcileError> {
     if !rule.is_named {
-        return may(&office.client, request, rule.subresource, "").await;
+        return may(&controller.client, request, rule.subresource, "").await;
     }
-    if office.agent_approval == AgentApproval::Bound && may(&office.client, request, rule.subresource, "").await? {
+    if controller.agent_approval == AgentApproval::Bound
+        && may(&controller.client, request, rule.subresource, "").await?
+    {
         return Ok(false);
     }
-    may(&office.client, request, rule.subresource, approve::cluster_named(csr)).await
+    may(&controller.client, request, rule.subresource, approve::cluster_named(csr)).await
 }
 
 /// Runs a SubjectAccessReview for the requester.

@@ -59,9 +59,9 @@ mod tests {
     use pki::certificate::Certificate;
 
     use super::*;
-    use crate::certificates::testing::{Asked, csr, request};
+    use crate::certificates::testing::{RequestFixture, csr, request};
 
-    fn answered(asked: &Asked) -> Option<Object> {
+    fn answered(asked: &RequestFixture) -> Option<Object> {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let authority = CertificateAuthority::self_signed("ca", now).expect("an authority");
         answer(&request(asked), &csr(asked), &authority, now)
@@ -69,7 +69,7 @@ mod tests {
 
     /// Expects the failure message, or a certificate if it is empty.
     #[track_caller]
-    fn check(asked: &Asked, expected: &str) {
+    fn check(asked: &RequestFixture, expected: &str) {
         let answered = answered(asked).expect("one of our signers");
         let failure = answered.items(&["status", "conditions"]).first().map(|c| c["message"].clone());
         let failure = failure.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -89,42 +89,60 @@ mod tests {
     #[test]
     fn signers_follow_their_rules() {
         let any = "kubernetes.io/kube-apiserver-client";
-        check(&Asked { signer: any, common_name: "jane", usages: &["client auth"], ..Asked::default() }, "");
+        check(
+            &RequestFixture { signer: any, common_name: "jane", usages: &["client auth"], ..RequestFixture::default() },
+            "",
+        );
         let wrong = "invalid usage for client certificate: server auth";
-        check(&Asked { signer: any, common_name: "jane", usages: &["server auth"], ..Asked::default() }, wrong);
+        check(
+            &RequestFixture { signer: any, common_name: "jane", usages: &["server auth"], ..RequestFixture::default() },
+            wrong,
+        );
         let missing = "missing required usage for client certificate: client auth";
-        check(&Asked { signer: any, common_name: "jane", usages: &["digital signature"], ..Asked::default() }, missing);
+        check(
+            &RequestFixture {
+                signer: any,
+                common_name: "jane",
+                usages: &["digital signature"],
+                ..RequestFixture::default()
+            },
+            missing,
+        );
 
-        let kubelet = Asked {
+        let kubelet = RequestFixture {
             signer: "kubernetes.io/kube-apiserver-client-kubelet",
             common_name: "system:node:a",
             organization: "system:nodes",
             usages: CLIENT,
-            ..Asked::default()
+            ..RequestFixture::default()
         };
         check(&kubelet, "");
-        check(&Asked { organization: "", ..kubelet }, "subject organization is not system:nodes");
+        check(&RequestFixture { organization: "", ..kubelet }, "subject organization is not system:nodes");
         check(
-            &Asked {
+            &RequestFixture {
                 organization: "system:nodes",
                 dns_name: "a.b",
                 common_name: "system:node:a",
                 usages: CLIENT,
-                ..Asked { signer: kubelet.signer, ..Asked::default() }
+                ..RequestFixture { signer: kubelet.signer, ..RequestFixture::default() }
             },
             "DNS subjectAltNames are not allowed",
         );
-        let serving = Asked {
+        let serving = RequestFixture {
             signer: "kubernetes.io/kubelet-serving",
             common_name: "system:node:a",
             organization: "system:nodes",
             usages: &["digital signature", "server auth"],
-            ..Asked::default()
+            ..RequestFixture::default()
         };
         check(&serving, "DNS or IP subjectAltName is required");
-        check(&Asked { dns_name: "a.b", ..serving }, "");
-        let legacy =
-            Asked { signer: "kubernetes.io/legacy-unknown", common_name: "x", usages: CLIENT, ..Asked::default() };
+        check(&RequestFixture { dns_name: "a.b", ..serving }, "");
+        let legacy = RequestFixture {
+            signer: "kubernetes.io/legacy-unknown",
+            common_name: "x",
+            usages: CLIENT,
+            ..RequestFixture::default()
+        };
         check(&legacy, "");
         let masters = "subject organization system:masters is not allowed";
         check(&Asked { organization: "system:masters", ..legacy }, masters);
@@ -134,7 +152,12 @@ mod tests {
 
     #[test]
     fn foreign_signers_are_ignored() {
-        let asked = Asked { signer: "example.com/mine", common_name: "x", usages: CLIENT, ..Asked::default() };
+        let asked = RequestFixture {
+            signer: "example.com/mine",
+            common_name: "x",
+            usages: CLIENT,
+            ..RequestFixture::default()
+        };
         assert_eq!(answered(&asked), None);
     }
 }

@@ -7,7 +7,7 @@ use pki::subject::{AlternativeNames, CertificateSubject};
 use serde_json::json;
 
 #[derive(Clone, Copy, Default)]
-pub struct Asked {
+pub struct RequestFixture {
     pub signer: &'static str,
     pub common_name: &'static str,
     pub organization: &'static str,
@@ -15,7 +15,7 @@ pub struct Asked {
     pub usages: &'static [&'static str],
 }
 
-pub fn csr(asked: &Asked) -> Csr {
+pub fn csr(asked: &RequestFixture) -> Csr {
     let key = PrivateKey::generate().expect("a key");
     let names = |name: &str| if name.is_empty() { Vec::new() } else { vec![name.to_owned()] };
     let subject = CertificateSubject::new(asked.common_name, &names(asked.organization));
@@ -24,7 +24,7 @@ pub fn csr(asked: &Asked) -> Csr {
     Csr::from_pem(pem.as_bytes()).expect("our own request")
 }
 
-pub fn request(asked: &Asked) -> Object {
+pub fn request(asked: &RequestFixture) -> Object {
     let request = json!({"spec": {"signerName": asked.signer, "usages": asked.usages, "expirationSeconds": 3600}});
     Object::from_value(request).expect("a map")
 }

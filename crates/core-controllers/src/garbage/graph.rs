@@ -34,9 +34,9 @@ impl Uid {
 /// An owner as identified by a reference. The uid alone is not enough: the same owner is absent for dependents that
 /// reference it from the wrong namespace, and only for those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place(Uid);
+pub struct OwnerKey(Uid);
 
-impl Place {
+impl OwnerKey {
     /// `owner` is its API version, kind, name and uid.
     pub fn new(namespace: &str, owner: [&str; 4]) -> Self {
         // None of the fields can contain a line break.
@@ -46,14 +46,14 @@ impl Place {
 
 /// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Item {
+pub struct TrackedObject {
     pub gvr: Arc<GroupVersionResource>,
     pub namespace: Box<str>,
     pub name: Box<str>,
     pub uid: Uid,
 }
 
-impl Item {
+impl TrackedObject {
     pub fn target(&self) -> ResourceRef {
         match &*self.namespace {
             "" => ResourceRef::cluster(&self.gvr, &self.name),
@@ -63,8 +63,8 @@ impl Item {
 }
 
 /// An object with owners.
-struct Node {
-    item: Item,
+struct DependentObject {
+    item: TrackedObject,
     owners: Box<[Owner]>,
 }
 
@@ -76,27 +76,27 @@ struct Owner {
 
 /// The work that results from a change.
 #[derive(Debug, Default, PartialEq)]
-pub struct Found {
-    pub to_judge: Vec<Item>,
-    pub to_orphan: Vec<Item>,
+pub struct GraphChanges {
+    pub to_judge: Vec<TrackedObject>,
+    pub to_orphan: Vec<TrackedObject>,
 }
 
 #[derive(Default)]
 pub struct Graph {
-    nodes: HashMap<Uid, Node>,
+    nodes: HashMap<Uid, DependentObject>,
     dependents: HashMap<Uid, HashSet<Uid>>,
     /// Objects in foreground deletion that wait for their dependents.
-    waiting: HashMap<Uid, Item>,
-    absent: HashSet<Place>,
-    absent_order: VecDeque<Place>,
+    waiting: HashMap<Uid, TrackedObject>,
+    absent: HashSet<OwnerKey>,
+    absent_order: VecDeque<OwnerKey>,
     resources: HashMap<GroupVersionResource, Arc<GroupVersionResource>>,
 }
 
 impl Graph {
     /// Adds or updates an object.
-    pub fn put(&mut self, resource: &ApiResource, object: &Object) -> Found {
+    pub fn put(&mut self, resource: &ApiResource, object: &Object) -> GraphChanges {
         let uid = Uid::of(object.uid());
-        let mut found = Found::default();
+        let mut found = GraphChanges::default();
         let owners: Box<[Owner]> = object
             .owner_references()
             .iter()
@@ -126,7 +126,7 @@ impl Graph {
     }
 
     /// Sets the owners of an object. Returns true if they are new to the graph.
-    fn link(&mut self, item: &Item, owners: Box<[Owner]>, found: &mut Found) -> bool {
+    fn link(&mut self, item: &TrackedObject, owners: Box<[Owner]>, found: &mut GraphChanges) -> bool {
         let before = self.nodes.get(&item.uid).map(|node| node.owners.clone()).unwrap_or_default();
         if before == owners {
             return false;
@@ -142,11 +142,11 @@ impl Graph {
         if owners.is_empty() {
             return false;
         }
-        self.nodes.insert(item.uid, Node { item: item.clone(), owners });
+        self.nodes.insert(item.uid, DependentObject { item: item.clone(), owners });
         true
     }
 
-    fn unlink(&mut self, uid: Uid) -> Option<Node> {
+    fn unlink(&mut self, uid: Uid) -> Option<DependentObject> {
         let node = self.nodes.remove(&uid)?;
         for owner in &node.owners {
             if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
@@ -159,18 +159,18 @@ impl Graph {
         Some(node)
     }
 
-    pub fn delete(&mut self, object: &Object) -> Found {
+    pub fn delete(&mut self, object: &Object) -> GraphChanges {
         let uid = Uid::of(object.uid());
         if self.dependents.contains_key(&uid) {
             let (api_version, kind, name) = (object.api_version(), object.kind(), object.name());
-            self.note_absent(Place::new(object.namespace(), [api_version, kind, name, object.uid()]));
+            self.note_absent(OwnerKey::new(object.namespace(), [api_version, kind, name, object.uid()]));
         }
         self.delete_uid(uid)
     }
 
     /// Removes a deleted object: its dependents may have to be deleted, and owners may have waited for it.
-    pub fn delete_uid(&mut self, uid: Uid) -> Found {
-        let mut found = Found::default();
+    pub fn delete_uid(&mut self, uid: Uid) -> GraphChanges {
+        let mut found = GraphChanges::default();
         self.waiting.remove(&uid);
         found.to_judge.extend(self.dependents_of(uid));
         if let Some(node) = self.unlink(uid) {
@@ -180,35 +180,35 @@ impl Graph {
     }
 
     /// Removes the objects that a complete list does not contain.
-    pub fn retain(&mut self, resource: &ApiResource, uids: &HashSet<String>) -> Found {
+    pub fn retain(&mut self, resource: &ApiResource, uids: &HashSet<String>) -> GraphChanges {
         let listed: HashSet<Uid> = uids.iter().map(|uid| Uid::of(uid)).collect();
         self.delete_where(|node| *node.item.gvr == resource.gvr && !listed.contains(&node.item.uid))
     }
 
     /// Removes a resource that is no longer served: its objects can neither be deleted nor waited for.
-    pub fn forget(&mut self, resource: &ApiResource) -> Found {
+    pub fn forget(&mut self, resource: &ApiResource) -> GraphChanges {
         self.waiting.retain(|_, item| *item.gvr != resource.gvr);
         self.resources.remove(&resource.gvr);
         self.delete_where(|node| *node.item.gvr == resource.gvr)
     }
 
-    fn delete_where(&mut self, is_gone: impl Fn(&Node) -> bool) -> Found {
+    fn delete_where(&mut self, is_gone: impl Fn(&DependentObject) -> bool) -> GraphChanges {
         let gone: Vec<Uid> = self.nodes.values().filter(|node| is_gone(node)).map(|node| node.item.uid).collect();
-        let mut found = Found::default();
+        let mut found = GraphChanges::default();
         for uid in gone {
             found.to_judge.extend(self.delete_uid(uid).to_judge);
         }
         found
     }
 
-    pub fn dependents_of(&self, uid: Uid) -> Vec<Item> {
+    pub fn dependents_of(&self, uid: Uid) -> Vec<TrackedObject> {
         let uids = self.dependents.get(&uid).into_iter().flatten();
         uids.filter_map(|uid| self.nodes.get(uid)).map(|node| node.item.clone()).collect()
     }
 
     /// Returns the dependents that block the deletion of an object.
-    pub fn blocking_dependents_of(&self, uid: Uid) -> Vec<Item> {
-        let blocks = |node: &&Node| node.owners.iter().any(|owner| owner.uid == uid && owner.blocks);
+    pub fn blocking_dependents_of(&self, uid: Uid) -> Vec<TrackedObject> {
+        let blocks = |node: &&DependentObject| node.owners.iter().any(|owner| owner.uid == uid && owner.blocks);
         let uids = self.dependents.get(&uid).into_iter().flatten();
         uids.filter_map(|uid| self.nodes.get(uid)).filter(blocks).map(|node| node.item.clone()).collect()
     }
@@ -217,12 +217,12 @@ impl Graph {
         self.waiting.contains_key(&uid)
     }
 
-    pub fn is_absent(&self, place: Place) -> bool {
+    pub fn is_absent(&self, place: OwnerKey) -> bool {
         self.absent.contains(&place)
     }
 
     /// Records that an owner does not exist; uids are never reused. Returns true if that is new.
-    pub fn note_absent(&mut self, place: Place) -> bool {
+    pub fn note_absent(&mut self, place: OwnerKey) -> bool {
         if !self.absent.insert(place) {
             return false;
         }
@@ -235,12 +235,12 @@ impl Graph {
         true
     }
 
-    fn item(&mut self, resource: &ApiResource, object: &Object, uid: Uid) -> Item {
+    fn item(&mut self, resource: &ApiResource, object: &Object, uid: Uid) -> TrackedObject {
         if !self.resources.contains_key(&resource.gvr) {
             self.resources.insert(resource.gvr.clone(), Arc::new(resource.gvr.clone()));
         }
         let gvr = Arc::clone(&self.resources[&resource.gvr]);
-        Item { gvr, namespace: object.namespace().into(), name: object.name().into(), uid }
+        TrackedObject { gvr, namespace: object.namespace().into(), name: object.name().into(), uid }
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
         Object::from_value(object).expect("a map")
     }
 
-    fn names(items: &[Item]) -> Vec<&str> {
+    fn names(items: &[TrackedObject]) -> Vec<&str> {
         let mut names: Vec<&str> = items.iter().map(|item| &*item.name).collect();
         names.sort_unstable();
         names
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn an_object_without_owners_takes_no_memory() {
         let mut graph = Graph::default();
-        assert_eq!(graph.put(&resource(), &object("owner", &[], &[])), Found::default());
+        assert_eq!(graph.put(&resource(), &object("owner", &[], &[])), GraphChanges::default());
         assert!(graph.nodes.is_empty());
     }
 
@@ -284,10 +284,10 @@ mod tests {
     fn dependents_are_checked_when_their_owner_is_deleted() {
         let mut graph = Graph::default();
         assert_eq!(names(&graph.put(&resource(), &object("child", &[("owner", false)], &[])).to_judge), ["child"]);
-        assert_eq!(graph.put(&resource(), &object("child", &[("owner", false)], &[])), Found::default());
+        assert_eq!(graph.put(&resource(), &object("child", &[("owner", false)], &[])), GraphChanges::default());
         assert_eq!(names(&graph.delete(&object("owner", &[], &[])).to_judge), ["child"]);
-        assert!(graph.is_absent(Place::new("a", ["", "", "owner", "owner"])));
-        assert!(!graph.is_absent(Place::new("b", ["", "", "owner", "owner"])), "not in another namespace");
+        assert!(graph.is_absent(OwnerKey::new("a", ["", "", "owner", "owner"])));
+        assert!(!graph.is_absent(OwnerKey::new("b", ["", "", "owner", "owner"])), "not in another namespace");
         graph.delete(&object("child", &[("owner", false)], &[]));
         assert!(graph.nodes.is_empty() && graph.dependents.is_empty());
     }

@@ -24,7 +24,7 @@ pub struct Dependents {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum GarbageDecision {
     Keep,
     /// Keep the object, but remove the references to owners that are gone or wait for it.
     Release {
@@ -37,22 +37,22 @@ pub enum Plan {
 }
 
 /// `owners` has one state per entry of `metadata.ownerReferences`.
-pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> Plan {
+pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> GarbageDecision {
     let references = object.items(&["metadata", "ownerReferences"]);
     assert_eq!(references.len(), owners.len(), "one state per owner reference");
     if references.is_empty() {
-        return Plan::Keep;
+        return GarbageDecision::Keep;
     }
     let is_kept = |state: &OwnerState| *state == OwnerState::Present;
     if owners.iter().all(is_kept) {
-        return Plan::Keep;
+        return GarbageDecision::Keep;
     }
     if owners.iter().any(is_kept) {
         let kept = references.iter().zip(owners).filter(|(_, state)| is_kept(state));
-        return Plan::Release { owner_references: kept.map(|(reference, _)| reference.clone()).collect() };
+        return GarbageDecision::Release { owner_references: kept.map(|(reference, _)| reference.clone()).collect() };
     }
     if owners.contains(&OwnerState::Waiting) && dependents.any {
-        return Plan::Delete { policy: PropagationPolicy::Foreground, unblock: dependents.waiting };
+        return GarbageDecision::Delete { policy: PropagationPolicy::Foreground, unblock: dependents.waiting };
     }
     let policy = if object.has_finalizer(ORPHAN) {
         PropagationPolicy::Orphan
@@ -61,7 +61,7 @@ pub fn plan(object: &Object, owners: &[OwnerState], dependents: Dependents) -> P
     } else {
         PropagationPolicy::Background
     };
-    Plan::Delete { policy, unblock: false }
+    GarbageDecision::Delete { policy, unblock: false }
 }
 
 /// Returns the owner references, none of them blocking.
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(owners: &[OwnerState], finalizers: &[&str], dependents: Dependents, expected: &Plan) {
+    fn check(owners: &[OwnerState], finalizers: &[&str], dependents: Dependents, expected: &GarbageDecision) {
         let references: Vec<Value> = (0..owners.len()).map(|i| json!({"uid": i.to_string()})).collect();
         let object = json!({"metadata": {"ownerReferences": references, "finalizers": finalizers}});
         let object = Object::from_value(object).expect("a map");
         assert_eq!(plan(&object, owners, dependents), *expected, "{owners:?} {finalizers:?}");
     }
 
-    fn delete(policy: PropagationPolicy, unblock: bool) -> Plan {
-        Plan::Delete { policy, unblock }
+    fn delete(policy: PropagationPolicy, unblock: bool) -> GarbageDecision {
+        GarbageDecision::Delete { policy, unblock }
     }
 
     #[test]
@@ -105,15 +105,20 @@ mod tests {
         let none = Dependents::default();
         let some = Dependents { any: true, waiting: false };
         let circle = Dependents { any: true, waiting: true };
-        check(&[], &[], none, &Plan::Keep);
-        check(&[Present, Present], &[], none, &Plan::Keep);
+        check(&[], &[], none, &GarbageDecision::Keep);
+        check(&[Present, Present], &[], none, &GarbageDecision::Keep);
         check(&[Absent], &[], none, &delete(Background, false));
         check(&[Absent], &["orphan"], none, &delete(Orphan, false));
         check(&[Absent], &["foregroundDeletion"], none, &delete(Foreground, false));
         check(&[Waiting], &[], none, &delete(Background, false));
         check(&[Waiting], &[], some, &delete(Foreground, false));
         check(&[Waiting, Absent], &[], circle, &delete(Foreground, true));
-        check(&[Present, Absent, Waiting], &[], none, &Plan::Release { owner_references: vec![json!({"uid": "0"})] });
+        check(
+            &[Present, Absent, Waiting],
+            &[],
+            none,
+            &GarbageDecision::Release { owner_references: vec![json!({"uid": "0"})] },
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use object::Object;
 use object::time::format_seconds;
 use serde_json::{Value, json};
 
-use super::content::Left;
+use super::content::RemainingContent;
 
 /// Type, with reason and message of the condition when there is no problem.
 const CONDITIONS: [(&str, &str, &str); 5] = [
@@ -21,7 +21,7 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 ];
 
 /// Updates the conditions from the remaining content. Returns false if they are unchanged.
-pub fn set(namespace: &mut Object, left: &Left, now: Timestamp) -> bool {
+pub fn set(namespace: &mut Object, left: &RemainingContent, now: Timestamp) -> bool {
     let mut conditions = namespace.items(&["status", "conditions"]).to_vec();
     let before = conditions.clone();
     for (condition_type, ok_reason, ok_message) in CONDITIONS {
@@ -46,7 +46,7 @@ pub fn set(namespace: &mut Object, left: &Left, now: Timestamp) -> bool {
     differs
 }
 
-fn complaint(condition_type: &str, left: &Left) -> Option<(&'static str, String)> {
+fn complaint(condition_type: &str, left: &RemainingContent) -> Option<(&'static str, String)> {
     match condition_type {
         "NamespaceDeletionDiscoveryFailure" => {
             let unknown: Vec<String> =
@@ -95,7 +95,7 @@ mod tests {
     fn remaining_content_is_reported_and_cleared_again() {
         let mut namespace = Object::default();
         let now = NOW.parse().expect("a time");
-        let mut left = Left::default();
+        let mut left = RemainingContent::default();
         left.objects.insert(GroupVersionResource::new("", "v1", "configmaps"), 2);
         left.finalizers.insert("example.com/hold".into(), 1);
         assert!(set(&mut namespace, &left, now));
@@ -122,7 +122,7 @@ mod tests {
             message(&namespace, 3).as_deref(),
             Some("Some resources are remaining: configmaps. has 2 resource instances")
         );
-        assert!(set(&mut namespace, &Left::default(), now));
+        assert!(set(&mut namespace, &RemainingContent::default(), now));
         assert_eq!(message(&namespace, 3).as_deref(), Some("All content successfully removed"));
     }
 }

@@ -9,7 +9,7 @@ use cluster_client::{
 use futures::StreamExt;
 use object::{GroupVersion, GroupVersionResource, Status};
 
-use super::elsewhere;
+use super::aggregated;
 
 /// Timeout per resource; its server may be unavailable.
 const RESOURCE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,7 +18,7 @@ const RESOURCES_AT_ONCE: usize = 16;
 
 /// The content that a pass over a namespace could not remove.
 #[derive(Debug, Default, PartialEq)]
-pub struct Left {
+pub struct RemainingContent {
     /// Discovery as a whole failed.
     pub discovery_error: Option<String>,
     /// Groups in discovery whose server did not answer.
@@ -28,7 +28,7 @@ pub struct Left {
     pub finalizers: BTreeMap<String, usize>,
 }
 
-impl Left {
+impl RemainingContent {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -49,8 +49,8 @@ impl Left {
 }
 
 /// Deletes all deletable content of the namespace, in steps.
-pub async fn remove(client: &ClusterClient, namespace: &str) -> Left {
-    let mut left = Left::default();
+pub async fn remove(client: &ClusterClient, namespace: &str) -> RemainingContent {
+    let mut left = RemainingContent::default();
     let found = match ApiResources::discover(client).await {
         Ok(found) => found,
         Err(status) => {
@@ -111,7 +111,7 @@ async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &
     let options = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..DeleteOptions::default() };
     let list = || client.list_all(within.clone(), ListOptions::default());
     let present = match list().await {
-        Err(status) if status.is_not_found() => return elsewhere::remove_all(client, resource, namespace).await,
+        Err(status) if status.is_not_found() => return aggregated::remove_all(client, resource, namespace).await,
         present => present?,
     };
     if present.items.is_empty() {

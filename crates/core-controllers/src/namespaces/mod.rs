@@ -1,8 +1,8 @@
 //! Deletes the content of terminating namespaces, then finalizes them. Writes their conditions and `spec.finalizers`.
 
+mod aggregated;
 mod conditions;
 mod content;
-mod elsewhere;
 
 use std::sync::Arc;
 use std::time::Duration;

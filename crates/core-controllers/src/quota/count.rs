@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The usage counted so far, by quota resource name.
 #[derive(Default)]
-pub struct Counted {
+pub struct QuotaUsage {
     used: BTreeMap<String, Quantity>,
 }
 
@@ -45,7 +45,7 @@ fn resource_of(name: &str) -> Option<GroupResource> {
     }
 }
 
-impl Counted {
+impl QuotaUsage {
     pub fn add(&mut self, quota: &Object, resource: &GroupResource, objects: &[Arc<Object>]) {
         for object in objects {
             if !covers(quota, resource, object) {
@@ -118,11 +118,11 @@ mod tests {
         let quota = json!({"spec": {"hard": {"count/configmaps": "5", "pods": "2"}}});
         let quota = Object::from_value(quota).expect("a map");
         let maps = [Arc::new(Object::default()), Arc::new(Object::default())];
-        let mut counted = Counted::default();
+        let mut counted = QuotaUsage::default();
         counted.add(&quota, &GroupResource::new("", "configmaps"), &maps);
         let written = counted.into_status(&quota).expect("it had no status");
         assert_eq!(written.get(&["status", "used"]), Some(&json!({"count/configmaps": "2", "pods": "0"})));
-        let mut again = Counted::default();
+        let mut again = QuotaUsage::default();
         again.add(&written, &GroupResource::new("", "configmaps"), &maps);
         assert_eq!(again.into_status(&written), None);
     }

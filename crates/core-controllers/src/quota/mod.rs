@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, Source};
 use tokio_util::sync::CancellationToken;
 
-use crate::everything::{Listener, Seen};
+use crate::resource_watcher::{Listener, ResourceEvent};
 use crate::resources::{core, target};
 
 /// Debounces bursts of deletions.
@@ -50,11 +50,11 @@ impl Recount {
 }
 
 impl Listener for Recount {
-    fn see(&self, resource: &Arc<ApiResource>, seen: Seen<'_>) {
+    fn see(&self, resource: &Arc<ApiResource>, seen: ResourceEvent<'_>) {
         let object = match seen {
-            Seen::Deleted(object) => object,
+            ResourceEvent::Deleted(object) => object,
             // Only these resources change their usage after creation.
-            Seen::Modified(object) if resource.gvr.group.is_empty() => match resource.gvr.resource.as_str() {
+            ResourceEvent::Modified(object) if resource.gvr.group.is_empty() => match resource.gvr.resource.as_str() {
                 "pods" | "services" | "persistentvolumeclaims" => object,
                 _ => return,
             },
@@ -84,7 +84,7 @@ async fn reconcile(recount: Arc<Recount>, key: ObjectKey) -> Result<Outcome, Rec
     // Admission charges the quota before it stores the object. Usage charged in the quota as read is stored by the
     // time of the count, and usage charged later makes the write fail: nothing in use is released.
     tokio::time::sleep(BOOKED_IS_STORED).await;
-    let mut used = count::Counted::default();
+    let mut used = count::QuotaUsage::default();
     for resource in count::resources(&quota) {
         used.add(&quota, &resource, &recount.gather(&resource, &key.namespace).await?);
     }

@@ -146,10 +146,10 @@ fn programs() -> Option<PathBuf> {
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/flotilla/bin")))?;
     let missing = ["etcd", "kube-apiserver", "kubectl"].into_iter().find(|name| !folder.join(name).is_file());
     if let Some(name) = missing {
-        eprintln!(
-            "SKIPPED: no {name} in {}; set FLOTILLA_KUBE_BIN to a folder with Kubernetes 1.36 programs",
+        test_skip::skip(format_args!(
+            "no {name} in {}; set FLOTILLA_KUBE_BIN to a folder with Kubernetes 1.36 programs",
             folder.display()
-        );
+        ));
         return None;
     }
     Some(folder)

@@ -9,7 +9,7 @@ pub(crate) const PAUSE_IMAGE: &str = "flotilla.local/pause:1";
 
 /// The paths of one containerd.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places {
+pub(crate) struct ContainerdPaths {
     pub directory: PathBuf,
     pub socket: PathBuf,
     pub config: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Places {
 /// Socket addresses are limited in length; containerd adds a few characters for a second one.
 const SOCKET_PATH_MAX: usize = 100;
 
-impl Places {
+impl ContainerdPaths {
     pub fn of(directory: &Path) -> Self {
         let tag = tag(directory);
         let socket = directory.join("containerd.sock");
@@ -47,8 +47,8 @@ fn tag(directory: &Path) -> String {
 }
 
 /// The configuration file of containerd.
-pub(crate) fn config(places: &Places, snapshotter: &str, network_programs: &Path) -> String {
-    let at = |name: &str| quoted(&places.directory.join(name));
+pub(crate) fn config(paths: &ContainerdPaths, snapshotter: &str, network_programs: &Path) -> String {
+    let at = |name: &str| quoted(&paths.directory.join(name));
     let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
     format!(
         r#"version = 2
@@ -93,7 +93,7 @@ disabled_plugins = [
         root = at("root"),
         state = at("state"),
         runc = at("state/runc"),
-        socket = quoted(&places.socket),
+        socket = quoted(&paths.socket),
         network_programs = quoted(network_programs),
         network = at("network"),
         registries = at("registries"),
@@ -106,13 +106,13 @@ fn quoted(path: &Path) -> String {
 }
 
 /// A bridge of this containerd alone, with addresses from the pod CIDR. Creates no packet filter rules.
-pub(crate) fn network(places: &Places, pod_cidr: &str) -> String {
+pub(crate) fn network(paths: &ContainerdPaths, pod_cidr: &str) -> String {
     let plugins = json!([{
-        "type": "bridge", "bridge": places.bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
-        "ipam": {"type": "host-local", "dataDir": places.directory.join("addresses"),
+        "type": "bridge", "bridge": paths.bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
+        "ipam": {"type": "host-local", "dataDir": paths.directory.join("addresses"),
             "ranges": [[{"subnet": pod_cidr}]], "routes": [{"dst": "0.0.0.0/0"}]},
     }]);
-    json!({"cniVersion": "0.4.0", "name": places.bridge, "plugins": plugins}).to_string()
+    json!({"cniVersion": "0.4.0", "name": paths.bridge, "plugins": plugins}).to_string()
 }
 
 /// Renders the `hosts.toml` of a registry.
@@ -126,20 +126,20 @@ mod tests {
 
     #[test]
     fn two_directories_share_nothing() {
-        let (one, two) = (Places::of(Path::new("/a/one")), Places::of(Path::new("/a/two")));
+        let (one, two) = (ContainerdPaths::of(Path::new("/a/one")), ContainerdPaths::of(Path::new("/a/two")));
         assert_ne!((&one.bridge, &one.cgroup, &one.socket), (&two.bridge, &two.cgroup, &two.socket));
         assert!(one.bridge.len() <= 15, "an interface's name has at most fifteen characters");
-        let long = Places::of(Path::new(&format!("/{}", "x".repeat(120))));
+        let long = ContainerdPaths::of(Path::new(&format!("/{}", "x".repeat(120))));
         assert!(long.socket.as_os_str().len() <= SOCKET_PATH_MAX);
     }
 
     #[test]
     fn everything_is_below_the_directory() {
-        let places = Places::of(Path::new("/a \"b\""));
-        let config = config(&places, "overlayfs", Path::new("/usr/lib/cni"));
+        let paths = ContainerdPaths::of(Path::new("/a \"b\""));
+        let config = config(&paths, "overlayfs", Path::new("/usr/lib/cni"));
         assert!(config.contains(r#"root = "/a \"b\"/root""#), "{config}");
         assert!(config.contains(r#"state = "/a \"b\"/state""#), "{config}");
-        let network: serde_json::Value = serde_json::from_str(&network(&places, "10.1.0.0/24")).expect("JSON");
+        let network: serde_json::Value = serde_json::from_str(&network(&paths, "10.1.0.0/24")).expect("JSON");
         assert_eq!(network["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.1.0.0/24");
         assert_eq!(network["plugins"][0]["ipMasq"], false);
     }

@@ -16,8 +16,8 @@ use rustix::process::Signal;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::containerd::config::{PAUSE_IMAGE, Places};
-use crate::containerd::pause::{Entry, image_archive};
+use crate::containerd::config::{ContainerdPaths, PAUSE_IMAGE};
+use crate::containerd::pause::{ImageFile, image_archive};
 use crate::cri::Runtime;
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub enum ContainerdError {
 /// A running containerd. `stop` ends it and everything in it; if only dropped, it keeps running and the next `start`
 /// in the same directory takes over.
 pub struct Containerd {
-    places: Places,
+    paths: ContainerdPaths,
     child: Child,
 }
 
@@ -120,13 +120,13 @@ impl Containerd {
         let programs = Programs::find()?;
         let made = fs::create_dir_all(&settings.directory).and_then(|()| fs::canonicalize(&settings.directory));
         let directory = made.map_err(|e| ContainerdError::Write(settings.directory.clone(), e))?;
-        let places = Places::of(&directory);
-        end_leftovers(&places).await;
-        write_files(&places, settings, &programs)?;
-        let log = fs::File::create(&places.log).map_err(|e| ContainerdError::Write(places.log.clone(), e))?;
+        let paths = ContainerdPaths::of(&directory);
+        end_leftovers(&paths).await;
+        write_files(&paths, settings, &programs)?;
+        let log = fs::File::create(&paths.log).map_err(|e| ContainerdError::Write(paths.log.clone(), e))?;
         let child = Command::new(&programs.containerd)
             .arg("--config")
-            .arg(&places.config)
+            .arg(&paths.config)
             // A process group of its own: an interrupt at the terminal reaches only us, and we stop containers in
             // order.
             .process_group(0)
@@ -135,7 +135,7 @@ impl Containerd {
             .stderr(log)
             .spawn()
             .map_err(ContainerdError::Spawn)?;
-        let mut containerd = Self { places, child };
+        let mut containerd = Self { paths, child };
         containerd.note_pid()?;
         containerd.wait_until_ready().await?;
         containerd.import_pause(&programs).await?;
@@ -143,18 +143,18 @@ impl Containerd {
     }
 
     pub fn socket(&self) -> &Path {
-        &self.places.socket
+        &self.paths.socket
     }
 
     /// The parent cgroup of its pods, for `Settings::cgroup`.
     pub fn cgroup(&self) -> &str {
-        &self.places.cgroup
+        &self.paths.cgroup
     }
 
     /// For operators; not read by this program.
     fn note_pid(&self) -> Result<(), ContainerdError> {
         let pid = self.child.id().map(|pid| pid.to_string()).unwrap_or_default();
-        fs::write(&self.places.pid, pid).map_err(|e| ContainerdError::Write(self.places.pid.clone(), e))
+        fs::write(&self.paths.pid, pid).map_err(|e| ContainerdError::Write(self.paths.pid.clone(), e))
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), ContainerdError> {
@@ -162,23 +162,23 @@ impl Containerd {
         let start = Instant::now();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(not_ready(format!("it exited with {status}: {}", self.last_words())));
+                return Err(not_ready(format!("it exited with {status}: {}", self.termination_message())));
             }
             // A new connection each time, since the socket appears only after a while.
-            if let Ok(runtime) = Runtime::connect(&self.places.socket)
+            if let Ok(runtime) = Runtime::connect(&self.paths.socket)
                 && runtime.version().await.is_ok()
             {
                 return Ok(());
             }
             if start.elapsed() > READY_TIMEOUT {
-                return Err(not_ready(format!("no answer within {READY_TIMEOUT:?}: {}", self.last_words())));
+                return Err(not_ready(format!("no answer within {READY_TIMEOUT:?}: {}", self.termination_message())));
             }
             tokio::time::sleep(POLL_EVERY).await;
         }
     }
 
-    fn last_words(&self) -> String {
-        let log = fs::read_to_string(&self.places.log).unwrap_or_default();
+    fn termination_message(&self) -> String {
+        let log = fs::read_to_string(&self.paths.log).unwrap_or_default();
         log.lines()
             .rev()
             .find(|line| line.contains("level=error") || line.contains("containerd:"))
@@ -188,18 +188,18 @@ impl Containerd {
 
     async fn import_pause(&self, programs: &Programs) -> Result<(), ContainerdError> {
         let program = pause::program().ok_or(ContainerdError::Architecture(std::env::consts::ARCH))?;
-        let files = BTreeMap::from([("pause".to_owned(), Entry::File { content: program, mode: 0o755 })]);
-        let archive = self.places.directory.join("pause.tar");
+        let files = BTreeMap::from([("pause".to_owned(), ImageFile::File { content: program, mode: 0o755 })]);
+        let archive = self.paths.directory.join("pause.tar");
         fs::write(&archive, image_archive(PAUSE_IMAGE, &files, &["/pause"]))
             .map_err(|e| ContainerdError::Write(archive.clone(), e))?;
-        let imported = import(programs, &self.places.socket, &archive).await;
+        let imported = import(programs, &self.paths.socket, &archive).await;
         let _ = fs::remove_file(&archive);
         imported
     }
 
     /// Imports the images of an archive (Docker or OCI) for pods of this node.
     pub async fn import(&self, archive: &Path) -> Result<(), ContainerdError> {
-        import(&Programs::find()?, &self.places.socket, archive).await
+        import(&Programs::find()?, &self.paths.socket, archive).await
     }
 
     /// Stops it, its containers, and everything it created outside its directory. Images are kept.
@@ -210,14 +210,14 @@ impl Containerd {
                 let _ = self.child.kill().await;
             }
         }
-        end_leftovers(&self.places).await;
+        end_leftovers(&self.paths).await;
     }
 }
 
 /// Cleans up after a member that was killed.
 pub async fn clean_up(directory: &Path) {
     if let Ok(directory) = fs::canonicalize(directory) {
-        end_leftovers(&Places::of(&directory)).await;
+        end_leftovers(&ContainerdPaths::of(&directory)).await;
     }
 }
 
@@ -242,24 +242,28 @@ async fn import(programs: &Programs, socket: &Path, archive: &Path) -> Result<()
     Err(ContainerdError::Import(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-async fn end_leftovers(places: &Places) {
-    let places = places.clone();
-    if let Err(error) = tokio::task::spawn_blocking(move || sweep::sweep(&places)).await {
+async fn end_leftovers(paths: &ContainerdPaths) {
+    let paths = paths.clone();
+    if let Err(error) = tokio::task::spawn_blocking(move || sweep::sweep(&paths)).await {
         tracing::warn!(%error, "cleanup task failed");
     }
 }
 
-fn write_files(places: &Places, settings: &ContainerdSettings, programs: &Programs) -> Result<(), ContainerdError> {
+fn write_files(
+    paths: &ContainerdPaths,
+    settings: &ContainerdSettings,
+    programs: &Programs,
+) -> Result<(), ContainerdError> {
     let write = |path: PathBuf, content: String| {
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, content));
         written.map_err(|e| ContainerdError::Write(path, e))
     };
-    let snapshotter = if overlays_work(&places.directory) { "overlayfs" } else { "native" };
-    write(places.config.clone(), config::config(places, snapshotter, &programs.network))?;
-    write(places.directory.join("network/10-pods.conflist"), config::network(places, &settings.pod_cidr))?;
+    let snapshotter = if overlays_work(&paths.directory) { "overlayfs" } else { "native" };
+    write(paths.config.clone(), config::config(paths, snapshotter, &programs.network))?;
+    write(paths.directory.join("network/10-pods.conflist"), config::network(paths, &settings.pod_cidr))?;
     for (host, url) in &settings.registries {
-        write(places.directory.join("registries").join(host).join("hosts.toml"), config::registry(url))?;
+        write(paths.directory.join("registries").join(host).join("hosts.toml"), config::registry(url))?;
     }
     Ok(())
 }
@@ -285,5 +289,5 @@ fn overlays_work(directory: &Path) -> bool {
 
 /// Returns the bridge name of the containerd in a directory.
 pub fn bridge_of(directory: &Path) -> String {
-    Places::of(&fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())).bridge
+    ContainerdPaths::of(&fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())).bridge
 }

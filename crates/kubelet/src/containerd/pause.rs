@@ -57,14 +57,14 @@ fn executable(code: &[u8]) -> Vec<u8> {
 
 /// A file of an image with its mode; a link has a target path.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum ImageFile {
     File { content: Vec<u8>, mode: u32 },
     Link(String),
     Folder,
 }
 
 /// Returns an image with one layer as OCI image layout archive for `ctr images import`.
-pub fn image_archive(name: &str, files: &BTreeMap<String, Entry>, entrypoint: &[&str]) -> Vec<u8> {
+pub fn image_archive(name: &str, files: &BTreeMap<String, ImageFile>, entrypoint: &[&str]) -> Vec<u8> {
     let layer = archive(files);
     let config = json!({
         "architecture": crate::machine::architecture(), "os": "linux",
@@ -82,7 +82,7 @@ pub fn image_archive(name: &str, files: &BTreeMap<String, Entry>, entrypoint: &[
     entry["annotations"] = json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name});
     let index = json!({"schemaVersion": 2, "manifests": [entry]});
     let mut layout = BTreeMap::new();
-    let mut put = |path: String, content: Vec<u8>| layout.insert(path, Entry::File { content, mode: 0o644 });
+    let mut put = |path: String, content: Vec<u8>| layout.insert(path, ImageFile::File { content, mode: 0o644 });
     put("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec());
     put("index.json".to_owned(), index.to_string().into_bytes());
     for blob in [layer, config, manifest] {
@@ -104,13 +104,13 @@ fn hex(content: &[u8]) -> String {
 }
 
 /// Returns a ustar archive of these files, owned by root, with mtime zero.
-fn archive(files: &BTreeMap<String, Entry>) -> Vec<u8> {
+fn archive(files: &BTreeMap<String, ImageFile>) -> Vec<u8> {
     let mut archive = Vec::new();
     for (path, entry) in files {
         let (kind, mode, content, link): (u8, u32, &[u8], &str) = match entry {
-            Entry::File { content, mode } => (b'0', *mode, content, ""),
-            Entry::Link(to) => (b'2', 0o777, &[], to),
-            Entry::Folder => (b'5', 0o755, &[], ""),
+            ImageFile::File { content, mode } => (b'0', *mode, content, ""),
+            ImageFile::Link(to) => (b'2', 0o777, &[], to),
+            ImageFile::Folder => (b'5', 0o755, &[], ""),
         };
         archive.extend_from_slice(&header(path, kind, mode, content.len(), link));
         archive.extend_from_slice(content);
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn tar_reads_the_archive() {
         let files = BTreeMap::from([
-            ("bin".to_owned(), Entry::Folder),
-            ("bin/sh".to_owned(), Entry::Link("busybox".to_owned())),
-            ("hello".to_owned(), Entry::File { content: b"hello".to_vec(), mode: 0o640 }),
+            ("bin".to_owned(), ImageFile::Folder),
+            ("bin/sh".to_owned(), ImageFile::Link("busybox".to_owned())),
+            ("hello".to_owned(), ImageFile::File { content: b"hello".to_vec(), mode: 0o640 }),
         ]);
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().join("x.tar");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cgroups;
-use crate::containerd::config::Places;
+use crate::containerd::config::ContainerdPaths;
 use crate::netns::remove_link;
 use crate::volumes::unmount_below;
 
@@ -19,37 +19,37 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 const NETWORK_RECORDS: &str = "/var/lib/cni/results";
 
 /// Stops everything that belongs to a directory and removes its artifacts. Blocks.
-pub(crate) fn sweep(places: &Places) {
-    end_daemons(places);
+pub(crate) fn sweep(paths: &ContainerdPaths) {
+    end_daemons(paths);
     // Containers in creation may still appear after the daemon exited, and killed ones take a moment to disappear.
     wait_until("containers to exit", || {
-        end_shims(places);
-        cgroups::kill(&places.cgroup);
-        cgroups::remove(&places.cgroup);
-        !cgroups::exists(&places.cgroup)
+        end_shims(paths);
+        cgroups::kill(&paths.cgroup);
+        cgroups::remove(&paths.cgroup);
+        !cgroups::exists(&paths.cgroup)
     });
-    if let Err(error) = unmount_below(&places.directory) {
-        tracing::warn!(%error, directory = %places.directory.display(), "failed to unmount");
+    if let Err(error) = unmount_below(&paths.directory) {
+        tracing::warn!(%error, directory = %paths.directory.display(), "failed to unmount");
     }
-    if let Err(error) = remove_interface(&places.bridge) {
-        tracing::warn!(%error, bridge = places.bridge, "failed to remove bridge");
+    if let Err(error) = remove_interface(&paths.bridge) {
+        tracing::warn!(%error, bridge = paths.bridge, "failed to remove bridge");
     }
-    remove_shim_sockets(places);
-    remove_network_records(places);
+    remove_shim_sockets(paths);
+    remove_network_records(paths);
     for name in ["state", "addresses", "network"] {
-        let _ = fs::remove_dir_all(places.directory.join(name));
+        let _ = fs::remove_dir_all(paths.directory.join(name));
     }
-    for path in [&places.socket, &places.pid, &places.socket.with_extension("sock.ttrpc")] {
+    for path in [&paths.socket, &paths.pid, &paths.socket.with_extension("sock.ttrpc")] {
         let _ = fs::remove_file(path);
     }
 }
 
 /// Daemons are found by their configuration path. There is at most one, unless its directory was replaced.
-fn end_daemons(places: &Places) {
+fn end_daemons(paths: &ContainerdPaths) {
     let is_daemon = |pid: &i32| {
         let line = command_line(*pid);
         let is_containerd = line.first().is_some_and(|program| program.ends_with("containerd"));
-        is_containerd && line.iter().any(|word| Path::new(word) == places.config)
+        is_containerd && line.iter().any(|word| Path::new(word) == paths.config)
     };
     let daemons: Vec<i32> = processes().filter(is_daemon).collect();
     for signal in [Signal::TERM, Signal::KILL] {
@@ -61,8 +61,8 @@ fn end_daemons(places: &Places) {
 }
 
 /// Shims are found by the socket of their daemon.
-fn end_shims(places: &Places) {
-    let socket = places.socket.display().to_string();
+fn end_shims(paths: &ContainerdPaths) {
+    let socket = paths.socket.display().to_string();
     let shims = processes().filter(|pid| {
         let line = command_line(*pid);
         line.first().is_some_and(|program| program.contains("containerd-shim")) && line.contains(&socket)
@@ -75,8 +75,8 @@ fn end_shims(places: &Places) {
 }
 
 /// Shim sockets are outside the directory; their addresses are stored inside it.
-fn remove_shim_sockets(places: &Places) {
-    let tasks = places.directory.join("state/io.containerd.runtime.v2.task/k8s.io");
+fn remove_shim_sockets(paths: &ContainerdPaths) {
+    let tasks = paths.directory.join("state/io.containerd.runtime.v2.task/k8s.io");
     for entry in fs::read_dir(tasks).into_iter().flatten().flatten() {
         let address = fs::read_to_string(entry.path().join("address")).unwrap_or_default();
         if let Some(path) = address.trim().strip_prefix("unix://") {
@@ -86,7 +86,7 @@ fn remove_shim_sockets(places: &Places) {
 }
 
 /// Removes CNI results of pods that were never detached: `NETWORK-POD-INTERFACE`.
-fn remove_network_records(places: &Places) {
+fn remove_network_records(paths: &ContainerdPaths) {
     let records = |prefix: &str| {
         let entries = fs::read_dir(NETWORK_RECORDS).into_iter().flatten().flatten();
         let prefix = prefix.to_owned();
@@ -94,7 +94,7 @@ fn remove_network_records(places: &Places) {
             .map(|entry| entry.path())
             .filter(move |path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix)))
     };
-    let prefix = format!("{}-", places.bridge);
+    let prefix = format!("{}-", paths.bridge);
     for record in records(&prefix).collect::<Vec<_>>() {
         let name = record.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let pod = name.strip_prefix(&prefix).and_then(|rest| rest.split('-').next()).unwrap_or_default();

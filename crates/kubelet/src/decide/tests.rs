@@ -14,11 +14,11 @@ fn observed(sandbox: Option<(u32, bool)>, containers: &[&str]) -> Observed {
         let mut parts = text.split(':');
         let (name, attempt) = parts.next().expect("a name").split_at(1);
         let state = match parts.next().expect("a state") {
-            "running" => SeenState::Running,
-            "exited" => SeenState::Exited,
-            _ => SeenState::Created,
+            "running" => ObservedState::Running,
+            "exited" => ObservedState::Exited,
+            _ => ObservedState::Created,
         };
-        Seen {
+        ObservedContainer {
             id: format!("{name}{attempt}"),
             name: name.to_owned(),
             attempt: attempt.parse().expect("a number"),
@@ -51,7 +51,7 @@ fn done(case: &Case) -> String {
     let pod = pod_of(case.spec.clone());
     let observed = observed(case.sandbox, case.containers);
     let busy = case.busy.iter().map(|name| (*name).to_owned()).collect();
-    let view = View {
+    let view = PodInputs {
         pod: &pod,
         observed: &observed,
         busy: &busy,
@@ -103,7 +103,7 @@ fn containers_lost_by_the_runtime_keep_counting_or_are_final() {
         pod.set(&["status", "containerStatuses"], json!([ran("a"), ran("b")]));
         let observed = Observed { sandboxes: sandbox.into_iter().collect(), containers: Vec::new() };
         let (busy, health, waits) = Default::default();
-        let view = View {
+        let view = PodInputs {
             pod: &pod,
             observed: &observed,
             busy: &busy,
@@ -116,7 +116,7 @@ fn containers_lost_by_the_runtime_keep_counting_or_are_final() {
     let fresh = Sandbox { id: "s".into(), is_ready: true, ..Default::default() };
     let Next::Go(work) = decided("Always", Some(fresh)) else { panic!("the pod continues") };
     assert_eq!(work.starts[0], Start { name: "a".into(), attempt: 5 });
-    assert!(matches!(decided("Never", None), Next::End(End { why: Why::Done, .. })));
+    assert!(matches!(decided("Never", None), Next::End(End { why: EndReason::Done, .. })));
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn an_ephemeral_container_runs_once() {
 
 #[test]
 fn an_unhealthy_or_changed_container_is_stopped() {
-    let mut ailing = case(main_only("Always"), &["a0:running", "b0:running"]);
-    ailing.health.insert("b0".into(), Health { ailing: Some("liveness".into()), ..Default::default() });
-    check(ailing, "stop b0");
+    let mut unhealthy = case(main_only("Always"), &["a0:running", "b0:running"]);
+    unhealthy.health.insert("b0".into(), Health { unhealthy: Some("liveness".into()), ..Default::default() });
+    check(unhealthy, "stop b0");
     let mut spec = main_only("Always");
     spec["containers"][0]["image"] = "y".into();
     check(case(spec, &["a0:running", "b0:running"]), "stop a0");
@@ -185,13 +185,13 @@ fn a_deleted_or_finished_pod_is_stopped() {
     let observed = observed(Some((0, true)), &["a0:running"]);
     let (busy, health, waits) = Default::default();
     let decided = |pod: &Object, is_past_deadline| {
-        decide(&View { pod, observed: &observed, busy: &busy, health: &health, waits: &waits, is_past_deadline })
+        decide(&PodInputs { pod, observed: &observed, busy: &busy, health: &health, waits: &waits, is_past_deadline })
     };
     let end = |why, seconds| Next::End(End { grace: Duration::from_secs(seconds), why });
-    assert_eq!(decided(&pod, true), end(Why::PastDeadline, 30));
+    assert_eq!(decided(&pod, true), end(EndReason::PastDeadline, 30));
     pod.set(&["status", "phase"], "Failed");
-    assert_eq!(decided(&pod, false), end(Why::Done, 30));
+    assert_eq!(decided(&pod, false), end(EndReason::Done, 30));
     pod.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
     pod.set(&["metadata", "deletionGracePeriodSeconds"], 5);
-    assert_eq!(decided(&pod, false), end(Why::Deleted, 5));
+    assert_eq!(decided(&pod, false), end(EndReason::Deleted, 5));
 }

@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::netns::{own_range, within};
 use crate::pod::{core, list, number, text};
-use crate::services::names::{Known, Place, Question, place};
+use crate::services::names::{ClusterDnsName, DnsAnswer, DnsQuestion, place};
 
 /// The DNS address for pods: link-local, so valid in each network separately.
 pub(crate) const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
@@ -53,14 +53,14 @@ pub(crate) struct ServiceNetwork {
 
 /// A Service's port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Front {
+struct ServicePort {
     address: Ipv4Addr,
     port: u16,
 }
 
 /// The target of a Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Behind {
+struct ServiceBackend {
     key: ObjectKey,
     port_name: String,
 }
@@ -115,7 +115,7 @@ impl Services {
     async fn keep_fronts(self: &Arc<Self>, pid: u64) {
         self.services.synced().await;
         let mut changes = self.services.subscribe();
-        let mut open: BTreeMap<Front, (Behind, DropGuard)> = BTreeMap::new();
+        let mut open: BTreeMap<ServicePort, (ServiceBackend, DropGuard)> = BTreeMap::new();
         while changes.next().await.is_some() {
             let wanted = fronts(&self.services.list());
             open.retain(|front, (behind, _)| wanted.get(front) == Some(behind));
@@ -131,7 +131,7 @@ impl Services {
         }
     }
 
-    async fn open(self: &Arc<Self>, pid: u64, front: &Front, behind: &Behind) -> io::Result<DropGuard> {
+    async fn open(self: &Arc<Self>, pid: u64, front: &ServicePort, behind: &ServiceBackend) -> io::Result<DropGuard> {
         let address = SocketAddr::from((front.address, front.port));
         let listen = move || {
             let listener = StdListener::bind(address)?;
@@ -150,7 +150,7 @@ impl Services {
         Ok(cancel.drop_guard())
     }
 
-    async fn accept(&self, listener: TcpListener, behind: Behind) {
+    async fn accept(&self, listener: TcpListener, behind: ServiceBackend) {
         let mut connections = JoinSet::new();
         while let Ok((mut caller, _)) = listener.accept().await {
             let targets = self.targets(&behind);
@@ -167,7 +167,7 @@ impl Services {
         }
     }
 
-    fn targets(&self, behind: &Behind) -> Vec<SocketAddr> {
+    fn targets(&self, behind: &ServiceBackend) -> Vec<SocketAddr> {
         let slices = self.slices.list_by(BY_SERVICE, &behind.key.to_string());
         let mut targets = Vec::new();
         for slice in &slices {
@@ -200,11 +200,11 @@ impl Services {
     }
 
     async fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
-        let question = Question::parse(packet)?;
+        let question = DnsQuestion::parse(packet)?;
         match self.look_up(&question.name) {
-            Known::Elsewhere => match self.ask_machine(packet).await {
+            DnsAnswer::Elsewhere => match self.ask_machine(packet).await {
                 Some(answer) => Some(answer),
-                None => Some(question.answer(packet, &Known::Elsewhere)),
+                None => Some(question.answer(packet, &DnsAnswer::Elsewhere)),
             },
             known => Some(question.answer(packet, &known)),
         }
@@ -224,12 +224,12 @@ impl Services {
         tokio::time::timeout(RESOLVER_TIMEOUT, ask).await.ok().flatten()
     }
 
-    fn look_up(&self, name: &str) -> Known {
-        let Some(place) = place(name, &self.network.domain) else { return Known::Elsewhere };
+    fn look_up(&self, name: &str) -> DnsAnswer {
+        let Some(place) = place(name, &self.network.domain) else { return DnsAnswer::Elsewhere };
         let addresses = match place {
-            Place::Address(address) => vec![address],
-            Place::Unknown => Vec::new(),
-            Place::Service { namespace, name } => {
+            ClusterDnsName::Address(address) => vec![address],
+            ClusterDnsName::Unknown => Vec::new(),
+            ClusterDnsName::Service { namespace, name } => {
                 let key = ObjectKey::new(namespace, name);
                 match self.services.get(&key).map(|service| service.str_at(&["spec", "clusterIP"]).parse()) {
                     None => Vec::new(),
@@ -237,11 +237,11 @@ impl Services {
                     Some(Err(_)) => self.endpoints(&key, ""),
                 }
             }
-            Place::Endpoint { namespace, service, hostname } => {
+            ClusterDnsName::Endpoint { namespace, service, hostname } => {
                 self.endpoints(&ObjectKey::new(namespace, service), hostname)
             }
         };
-        if addresses.is_empty() { Known::NoSuchName } else { Known::Addresses(addresses) }
+        if addresses.is_empty() { DnsAnswer::NoSuchName } else { DnsAnswer::Addresses(addresses) }
     }
 
     /// Returns the backends of a Service, or only the one with that host name.
@@ -267,14 +267,14 @@ fn ready_addresses(slice: &Object, hostname: &str) -> Vec<Ipv4Addr> {
 }
 
 /// Returns the ports of Services with a cluster IP.
-fn fronts(services: &[Arc<Object>]) -> BTreeMap<Front, Behind> {
+fn fronts(services: &[Arc<Object>]) -> BTreeMap<ServicePort, ServiceBackend> {
     let mut fronts = BTreeMap::new();
     for service in services {
         let Ok(address) = service.str_at(&["spec", "clusterIP"]).parse::<Ipv4Addr>() else { continue };
         for port in service.items(&["spec", "ports"]).iter().filter(|port| text(port, "protocol") != "UDP") {
             let Some(number) = number(port, "port").and_then(|n| u16::try_from(n).ok()) else { continue };
-            let behind = Behind { key: ObjectKey::of(service), port_name: text(port, "name").to_owned() };
-            fronts.insert(Front { address, port: number }, behind);
+            let behind = ServiceBackend { key: ObjectKey::of(service), port_name: text(port, "name").to_owned() };
+            fronts.insert(ServicePort { address, port: number }, behind);
         }
     }
     fronts
@@ -328,12 +328,12 @@ mod tests {
     async fn names_resolve_to_services_and_endpoints() {
         let services = services().await;
         let ip = |text: &str| text.parse::<Ipv4Addr>().expect("an address");
-        let check = |name: &str, expected: Known| assert_eq!(services.look_up(name), expected, "{name}");
-        check("web.shop.svc.cluster.local", Known::Addresses(vec![ip("10.0.0.7")]));
-        check("db.shop.svc.cluster.local", Known::Addresses(vec![ip("10.1.0.2"), ip("10.1.0.4")]));
-        check("db-0.db.shop.svc.cluster.local", Known::Addresses(vec![ip("10.1.0.2")]));
-        check("none.shop.svc.cluster.local", Known::NoSuchName);
-        check("example.com", Known::Elsewhere);
+        let check = |name: &str, expected: DnsAnswer| assert_eq!(services.look_up(name), expected, "{name}");
+        check("web.shop.svc.cluster.local", DnsAnswer::Addresses(vec![ip("10.0.0.7")]));
+        check("db.shop.svc.cluster.local", DnsAnswer::Addresses(vec![ip("10.1.0.2"), ip("10.1.0.4")]));
+        check("db-0.db.shop.svc.cluster.local", DnsAnswer::Addresses(vec![ip("10.1.0.2")]));
+        check("none.shop.svc.cluster.local", DnsAnswer::NoSuchName);
+        check("example.com", DnsAnswer::Elsewhere);
     }
 
     #[tokio::test]
@@ -344,7 +344,7 @@ mod tests {
         let behind = fronts.into_values().next().expect("one");
         let targets: Vec<String> = services.targets(&behind).iter().map(ToString::to_string).collect();
         assert_eq!(targets, ["10.1.0.2:8080", "10.1.0.4:8080"]);
-        let api = Behind { key: ObjectKey::new("default", "kubernetes"), port_name: "https".to_owned() };
+        let api = ServiceBackend { key: ObjectKey::new("default", "kubernetes"), port_name: "https".to_owned() };
         let targets: Vec<String> = services.targets(&api).iter().map(ToString::to_string).collect();
         assert_eq!(targets, ["127.0.0.1:5443"]);
     }

@@ -12,7 +12,7 @@ const FAILED: u8 = 2;
 
 /// A parsed query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct DnsQuestion {
     /// In lower case, without the trailing dot.
     pub name: String,
     pub is_for_address: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Question {
 
 /// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum DnsAnswer {
     Addresses(Vec<Ipv4Addr>),
     NoSuchName,
     /// Outside the cluster domain.
@@ -31,7 +31,7 @@ pub(crate) enum Known {
 
 /// A parsed name within the cluster domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum ClusterDnsName<'a> {
     Service {
         namespace: &'a str,
         name: &'a str,
@@ -46,7 +46,7 @@ pub(crate) enum Place<'a> {
     Unknown,
 }
 
-impl Question {
+impl DnsQuestion {
     /// Parses a packet with one question; `None` for anything else.
     pub fn parse(packet: &[u8]) -> Option<Self> {
         let is_query = packet.get(2)? & 0xf8 == 0;
@@ -72,12 +72,12 @@ impl Question {
     }
 
     /// Returns the response to the packet of this question.
-    pub fn answer(&self, packet: &[u8], known: &Known) -> Vec<u8> {
+    pub fn answer(&self, packet: &[u8], known: &DnsAnswer) -> Vec<u8> {
         let (addresses, code) = match known {
-            Known::Addresses(addresses) if self.is_for_address => (addresses.as_slice(), 0),
-            Known::Addresses(_) => (&[][..], 0),
-            Known::NoSuchName => (&[][..], NO_SUCH_NAME),
-            Known::Elsewhere => (&[][..], FAILED),
+            DnsAnswer::Addresses(addresses) if self.is_for_address => (addresses.as_slice(), 0),
+            DnsAnswer::Addresses(_) => (&[][..], 0),
+            DnsAnswer::NoSuchName => (&[][..], NO_SUCH_NAME),
+            DnsAnswer::Elsewhere => (&[][..], FAILED),
         };
         let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
         let mut answer = packet[..self.end].to_vec();
@@ -101,17 +101,19 @@ impl Question {
 }
 
 /// Parses a name within the cluster domain; `None` for other names.
-pub(crate) fn place<'a>(name: &'a str, domain: &str) -> Option<Place<'a>> {
+pub(crate) fn place<'a>(name: &'a str, domain: &str) -> Option<ClusterDnsName<'a>> {
     let inside = name.strip_suffix(domain)?;
     let Some(inside) = inside.strip_suffix('.') else {
-        return inside.is_empty().then_some(Place::Unknown);
+        return inside.is_empty().then_some(ClusterDnsName::Unknown);
     };
     let labels: Vec<&str> = inside.split('.').collect();
     Some(match labels.as_slice() {
-        [name, namespace, "svc"] => Place::Service { namespace, name },
-        [hostname, service, namespace, "svc"] => Place::Endpoint { namespace, service, hostname },
-        [address, _, "pod"] => address.replace('-', ".").parse().map_or(Place::Unknown, Place::Address),
-        _ => Place::Unknown,
+        [name, namespace, "svc"] => ClusterDnsName::Service { namespace, name },
+        [hostname, service, namespace, "svc"] => ClusterDnsName::Endpoint { namespace, service, hostname },
+        [address, _, "pod"] => {
+            address.replace('-', ".").parse().map_or(ClusterDnsName::Unknown, ClusterDnsName::Address)
+        }
+        _ => ClusterDnsName::Unknown,
     })
 }
 
@@ -134,21 +136,21 @@ mod tests {
     #[test]
     fn a_query_is_parsed_and_answered() {
         let packet = packet("Web.default.svc.cluster.local", TYPE_A);
-        let question = Question::parse(&packet).expect("a question");
+        let question = DnsQuestion::parse(&packet).expect("a question");
         assert_eq!((question.name.as_str(), question.is_for_address), ("web.default.svc.cluster.local", true));
-        let answer = question.answer(&packet, &Known::Addresses(vec![Ipv4Addr::new(10, 0, 0, 7)]));
+        let answer = question.answer(&packet, &DnsAnswer::Addresses(vec![Ipv4Addr::new(10, 0, 0, 7)]));
         assert_eq!(answer[..2], [0xab, 0xcd]);
         assert_eq!((answer[2], answer[3], &answer[6..8]), (0x85, 0x80, &[0, 1][..]));
         assert!(answer.ends_with(&[0, 4, 10, 0, 0, 7]));
-        let none = question.answer(&packet, &Known::NoSuchName);
+        let none = question.answer(&packet, &DnsAnswer::NoSuchName);
         assert_eq!((none[3], none.len()), (0x83, packet.len()));
     }
 
     #[test]
     fn other_query_types_get_an_empty_answer() {
         let packet = packet("web", 28);
-        let question = Question::parse(&packet).expect("a question");
-        let answer = question.answer(&packet, &Known::Addresses(vec![Ipv4Addr::LOCALHOST]));
+        let question = DnsQuestion::parse(&packet).expect("a question");
+        let answer = question.answer(&packet, &DnsAnswer::Addresses(vec![Ipv4Addr::LOCALHOST]));
         assert_eq!((answer[3], &answer[6..8]), (0x80, &[0, 0][..]));
     }
 
@@ -156,26 +158,26 @@ mod tests {
     fn invalid_packets_are_rejected() {
         let whole = packet("web", TYPE_A);
         for length in 0..whole.len() {
-            assert_eq!(Question::parse(&whole[..length]), None, "{length}");
+            assert_eq!(DnsQuestion::parse(&whole[..length]), None, "{length}");
         }
         let mut answer = whole;
         answer[2] |= 0x80;
-        assert_eq!(Question::parse(&answer), None);
+        assert_eq!(DnsQuestion::parse(&answer), None);
     }
 
     #[track_caller]
-    fn check(name: &str, expected: Option<Place>) {
+    fn check(name: &str, expected: Option<ClusterDnsName>) {
         assert_eq!(place(name, "cluster.local"), expected, "{name}");
     }
 
     #[test]
     fn cluster_names_are_parsed() {
-        check("web.shop.svc.cluster.local", Some(Place::Service { namespace: "shop", name: "web" }));
-        let endpoint = Place::Endpoint { namespace: "shop", service: "db", hostname: "db-0" };
+        check("web.shop.svc.cluster.local", Some(ClusterDnsName::Service { namespace: "shop", name: "web" }));
+        let endpoint = ClusterDnsName::Endpoint { namespace: "shop", service: "db", hostname: "db-0" };
         check("db-0.db.shop.svc.cluster.local", Some(endpoint));
-        check("10-1-2-3.shop.pod.cluster.local", Some(Place::Address(Ipv4Addr::new(10, 1, 2, 3))));
-        check("cluster.local", Some(Place::Unknown));
-        check("x.cluster.local", Some(Place::Unknown));
+        check("10-1-2-3.shop.pod.cluster.local", Some(ClusterDnsName::Address(Ipv4Addr::new(10, 1, 2, 3))));
+        check("cluster.local", Some(ClusterDnsName::Unknown));
+        check("x.cluster.local", Some(ClusterDnsName::Unknown));
         check("example.com", None);
         check("notcluster.local", None);
     }

@@ -8,34 +8,34 @@ use crate::pod::pod_of;
 
 const SECOND: i64 = 1_000_000_000;
 
-fn running(name: &str, attempt: u32) -> Seen {
-    Seen {
+fn running(name: &str, attempt: u32) -> ObservedContainer {
+    ObservedContainer {
         id: format!("{name}{attempt}"),
         name: name.into(),
         attempt,
-        state: SeenState::Running,
+        state: ObservedState::Running,
         started_at: 5 * SECOND,
         image_ref: "sha256:1".into(),
         ..Default::default()
     }
 }
 
-fn exited(name: &str, attempt: u32, exit_code: i32) -> Seen {
-    Seen { state: SeenState::Exited, exit_code, finished_at: 9 * SECOND, ..running(name, attempt) }
+fn exited(name: &str, attempt: u32, exit_code: i32) -> ObservedContainer {
+    ObservedContainer { state: ObservedState::Exited, exit_code, finished_at: 9 * SECOND, ..running(name, attempt) }
 }
 
 #[derive(Default)]
 struct Scene {
     spec: Value,
     old: Value,
-    containers: Vec<Seen>,
+    containers: Vec<ObservedContainer>,
     health: BTreeMap<String, Health>,
-    waiting: BTreeMap<String, Waiting>,
-    last_words: BTreeMap<String, String>,
-    ending: Option<Why>,
+    waiting: BTreeMap<String, WaitingReason>,
+    termination_message: BTreeMap<String, String>,
+    ending: Option<EndReason>,
 }
 
-fn scene(spec: Value, containers: Vec<Seen>) -> Scene {
+fn scene(spec: Value, containers: Vec<ObservedContainer>) -> Scene {
     Scene { spec, containers, ..Default::default() }
 }
 
@@ -47,12 +47,12 @@ impl Scene {
         }
         let sandbox = Sandbox { id: "s".into(), is_ready: true, ..Default::default() };
         let observed = Observed { sandboxes: vec![sandbox], containers: self.containers.clone() };
-        pod_status(&Report {
+        pod_status(&StatusInputs {
             pod: &pod,
             observed: &observed,
             health: &self.health,
             waiting: &self.waiting,
-            last_words: &self.last_words,
+            termination_message: &self.termination_message,
             ending: self.ending,
             host_ip: "192.168.0.1",
             pod_ips: &["10.0.0.2".to_owned()],
@@ -89,7 +89,7 @@ fn a_running_pod_is_ready_with_its_addresses() {
 
 #[test]
 fn the_phase_follows_the_containers_and_the_policy() {
-    let check = |spec: Value, containers: Vec<Seen>, expected: &str| {
+    let check = |spec: Value, containers: Vec<ObservedContainer>, expected: &str| {
         assert_eq!(scene(spec.clone(), containers.clone()).phase(), expected, "{spec} {containers:?}");
     };
     check(one("Always"), vec![], "Pending");
@@ -110,8 +110,8 @@ fn the_phase_follows_the_containers_and_the_policy() {
 #[test]
 fn a_waiting_container_has_a_reason_and_its_last_state() {
     let mut scene = scene(one("Always"), vec![exited("a", 3, 7)]);
-    scene.waiting.insert("a".into(), Waiting { reason: "CrashLoopBackOff".into(), message: "back-off".into() });
-    scene.last_words.insert("a3".into(), "goodbye".into());
+    scene.waiting.insert("a".into(), WaitingReason { reason: "CrashLoopBackOff".into(), message: "back-off".into() });
+    scene.termination_message.insert("a3".into(), "goodbye".into());
     let status = scene.status();
     let entry = &status["containerStatuses"][0];
     assert_eq!(entry["state"], json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}));
@@ -134,9 +134,9 @@ fn probes_decide_whether_a_running_container_is_ready() {
         assert_eq!((&entry["started"], &entry["ready"]), (&json!(started), &json!(ready)));
         assert_eq!(condition(&status, "Ready")["status"], if ready { "True" } else { "False" });
     };
-    check(Health { is_starting: true, is_ready: true, ailing: None }, false, false);
-    check(Health { is_starting: false, is_ready: false, ailing: None }, true, false);
-    check(Health { is_starting: false, is_ready: true, ailing: None }, true, true);
+    check(Health { is_starting: true, is_ready: true, unhealthy: None }, false, false);
+    check(Health { is_starting: false, is_ready: false, unhealthy: None }, true, false);
+    check(Health { is_starting: false, is_ready: true, unhealthy: None }, true, true);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn fields_of_other_owners_are_kept() {
 #[test]
 fn a_pod_past_its_deadline_fails_once_nothing_runs() {
     let mut scene = scene(one("Always"), vec![running("a", 0)]);
-    scene.ending = Some(Why::PastDeadline);
+    scene.ending = Some(EndReason::PastDeadline);
     assert_eq!(scene.phase(), "Running");
     scene.containers = vec![exited("a", 0, 137)];
     assert_eq!(scene.phase(), "Failed");
@@ -168,7 +168,7 @@ fn a_lost_container_does_not_run_twice() {
     let mut scene = scene(one("Never"), vec![]);
     scene.old = json!({"phase": "Running", "containerStatuses": [{"name": "a", "containerID": "containerd://x",
         "restartCount": 0, "state": {"running": {}}, "ready": true}]});
-    scene.ending = Some(Why::Done);
+    scene.ending = Some(EndReason::Done);
     let status = scene.status();
     assert_eq!(status["phase"], "Failed");
     assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["reason"], "ContainerStatusUnknown");
@@ -177,7 +177,7 @@ fn a_lost_container_does_not_run_twice() {
 #[test]
 fn the_phase_of_a_deleted_pod_follows_its_exit_codes() {
     let mut scene = scene(one("Always"), vec![exited("a", 0, 0)]);
-    scene.ending = Some(Why::Deleted);
+    scene.ending = Some(EndReason::Deleted);
     assert_eq!(scene.phase(), "Succeeded");
     scene.containers = vec![exited("a", 0, 143)];
     assert_eq!(scene.phase(), "Failed");

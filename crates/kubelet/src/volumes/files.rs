@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::Object;
 use serde_json::Value;
 
-use crate::fields::{Surroundings, field, resource};
+use crate::fields::{DownwardFacts, field, resource};
 use crate::pod::{flag, list, number, text};
 use crate::references::References;
 
@@ -28,7 +28,7 @@ pub(crate) type Tokens = BTreeMap<String, String>;
 pub(crate) struct Origin<'a> {
     pub pod: &'a Object,
     pub references: &'a References,
-    pub surroundings: &'a Surroundings,
+    pub facts: &'a DownwardFacts,
 }
 
 /// Returns the files of a volume; `None` for volume types without API object sources.
@@ -89,8 +89,8 @@ fn from_fields(origin: &Origin, source: &Value, mode: u32) -> Result<Files, Stri
     let mut files = Files::new();
     for item in list(source, "items") {
         let content = match (item.get("fieldRef"), item.get("resourceFieldRef")) {
-            (Some(reference), _) => field(origin.pod, origin.surroundings, text(reference, "fieldPath"))?,
-            (None, Some(reference)) => resource(origin.pod, origin.surroundings, reference, "")?,
+            (Some(reference), _) => field(origin.pod, origin.facts, text(reference, "fieldPath"))?,
+            (None, Some(reference)) => resource(origin.pod, origin.facts, reference, "")?,
             (None, None) => continue,
         };
         files.insert(path_of(item)?, File { content: content.into_bytes(), mode: mode_of(item, mode) });
@@ -146,8 +146,8 @@ mod tests {
     }
 
     fn planned(volume: Value) -> Option<Result<Files, String>> {
-        let (pod, references, surroundings) = (pod_of(json!({})), references(), Surroundings::default());
-        let origin = Origin { pod: &pod, references: &references, surroundings: &surroundings };
+        let (pod, references, facts) = (pod_of(json!({})), references(), DownwardFacts::default());
+        let origin = Origin { pod: &pod, references: &references, facts: &facts };
         plan_files(&origin, &volume, &Tokens::from([("token".to_owned(), "jwt".to_owned())]))
     }
 

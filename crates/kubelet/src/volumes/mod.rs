@@ -15,7 +15,7 @@ use object::Object;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
-use crate::fields::Surroundings;
+use crate::fields::DownwardFacts;
 use crate::pod::{core, flag, number, text};
 use crate::references::{References, gather_for_volumes};
 use crate::volumes::files::{Origin, plan_files};
@@ -42,13 +42,13 @@ pub(crate) async fn commit_volumes(
     tokens: &TokenKeeper,
     root: &Path,
     pod: &Object,
-    surroundings: &Surroundings,
+    facts: &DownwardFacts,
 ) -> Result<Mounted, String> {
     let references = gather_for_volumes(client, pod).await.map_err(|e| e.to_string())?;
     let mut mounted = Mounted::new();
     for volume in pod.items(&["spec", "volumes"]) {
         let name = text(volume, "name");
-        let volume = commit_volume(client, tokens, root, pod, volume, &references, surroundings).await;
+        let volume = commit_volume(client, tokens, root, pod, volume, &references, facts).await;
         let volume = volume.map_err(|why| format!("MountVolume.SetUp failed for volume {name:?} : {why}"))?;
         mounted.insert(name.to_owned(), volume);
     }
@@ -62,7 +62,7 @@ async fn commit_volume(
     pod: &Object,
     volume: &Value,
     references: &References,
-    surroundings: &Surroundings,
+    facts: &DownwardFacts,
 ) -> Result<MountedVolume, String> {
     let folder = |kind: &str| {
         pod_folder(root, pod.uid()).join("volumes").join(format!("kubernetes.io~{kind}")).join(text(volume, "name"))
@@ -70,7 +70,7 @@ async fn commit_volume(
     let group = fs_group(pod);
     let failed = |e: io::Error| e.to_string();
     let made_tokens = tokens.tokens_of(client, pod, volume).await?;
-    if let Some(files) = plan_files(&Origin { pod, references, surroundings }, volume, &made_tokens) {
+    if let Some(files) = plan_files(&Origin { pod, references, facts }, volume, &made_tokens) {
         let path = folder("files");
         commit_files(&path, &files?, group).map_err(failed)?;
         return Ok(MountedVolume { path, read_only: true });

@@ -18,14 +18,14 @@ use crate::volumes::token_seconds;
 const RENEWED_AT_PERCENT: i64 = 80;
 
 /// Pod, volume and path of a token.
-type Place = (String, String, String);
+type TokenKey = (String, String, String);
 
 pub(crate) struct TokenKeeper {
     clock: Arc<dyn Clock>,
-    kept: Mutex<BTreeMap<Place, Kept>>,
+    kept: Mutex<BTreeMap<TokenKey, CachedToken>>,
 }
 
-struct Kept {
+struct CachedToken {
     token: String,
     renew_at: Timestamp,
 }
@@ -51,7 +51,7 @@ impl TokenKeeper {
         Ok(tokens)
     }
 
-    fn current(&self, place: &Place) -> Option<String> {
+    fn current(&self, place: &TokenKey) -> Option<String> {
         let now = self.clock.now();
         self.kept.lock().get(place).filter(|kept| now < kept.renew_at).map(|kept| kept.token.clone())
     }
@@ -61,7 +61,7 @@ impl TokenKeeper {
         client: &ClusterClient,
         pod: &Object,
         source: &Value,
-        place: Place,
+        place: TokenKey,
     ) -> Result<String, String> {
         let account = Some(pod.str_at(&["spec", "serviceAccountName"])).filter(|n| !n.is_empty()).unwrap_or("default");
         let gvk = GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest");
@@ -81,7 +81,7 @@ impl TokenKeeper {
         let seconds = object::time::parse(answer.str_at(&["status", "expirationTimestamp"]))
             .map_or(token_seconds(source), |expires| expires.duration_since(now).as_secs());
         let renew_at = now + SignedDuration::from_secs(seconds.max(0) * RENEWED_AT_PERCENT / 100);
-        self.kept.lock().insert(place, Kept { token: token.clone(), renew_at });
+        self.kept.lock().insert(place, CachedToken { token: token.clone(), renew_at });
         Ok(token)
     }
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
-use kubelet::containerd::pause::{Entry, image_archive};
+use kubelet::containerd::pause::{ImageFile, image_archive};
 use kubelet::containerd::{Containerd, ContainerdSettings, unmet};
-use kubelet::{Kubelet, Parts, Settings};
+use kubelet::{Kubelet, KubeletDeps, KubeletSettings};
 use object::{GroupVersionResource, Object};
 use pod_streams::PodRef;
 use reconcile::SystemClock;
@@ -64,15 +64,15 @@ fn busybox() -> Option<PathBuf> {
 fn busybox_image(busybox: &Path) -> Vec<u8> {
     let content = std::fs::read(busybox).expect("busybox can be read");
     let mut files = BTreeMap::from([
-        ("bin".to_owned(), Entry::Folder),
-        ("tmp".to_owned(), Entry::Folder),
-        ("bin/busybox".to_owned(), Entry::File { content, mode: 0o755 }),
+        ("bin".to_owned(), ImageFile::Folder),
+        ("tmp".to_owned(), ImageFile::Folder),
+        ("bin/busybox".to_owned(), ImageFile::File { content, mode: 0o755 }),
     ]);
     for name in [
         "sh", "cat", "echo", "env", "httpd", "id", "kill", "ls", "nc", "sleep", "true", "false", "touch", "wget",
         "hostname",
     ] {
-        files.insert(format!("bin/{name}"), Entry::Link("busybox".to_owned()));
+        files.insert(format!("bin/{name}"), ImageFile::Link("busybox".to_owned()));
     }
     image_archive(BUSYBOX, &files, &["/bin/sh"])
 }
@@ -81,11 +81,11 @@ impl Cluster {
     /// Prints the reason and returns `None` where containers cannot run.
     pub async fn start() -> Option<Self> {
         if let Some(why) = unmet() {
-            eprintln!("skipped: {why}");
+            test_skip::skip(why);
             return None;
         }
         let Some(busybox) = busybox() else {
-            eprintln!("skipped: no static busybox; on Debian: apt-get install busybox-static");
+            test_skip::skip("no static busybox; on Debian: apt-get install busybox-static");
             return None;
         };
         // Concurrent tests use different pod addresses.
@@ -103,13 +103,18 @@ impl Cluster {
         let archive = directory.path().join("busybox.tar");
         std::fs::write(&archive, busybox_image(&busybox)).expect("written");
         containerd.import(&archive).await.expect("imported");
-        let mut settings =
-            Settings::new(containerd.socket().to_owned(), directory.path().join("kubelet"), NODE, &pod_cidr, "v1.36.4");
+        let mut settings = KubeletSettings::new(
+            containerd.socket().to_owned(),
+            directory.path().join("kubelet"),
+            NODE,
+            &pod_cidr,
+            "v1.36.4",
+        );
         settings.cgroup = containerd.cgroup().to_owned();
         let api = MemoryApi::default();
         let client = api.client();
         let cancel = CancellationToken::new();
-        let parts = Parts { client: client.clone(), clock: Arc::new(SystemClock), settings };
+        let parts = KubeletDeps { client: client.clone(), clock: Arc::new(SystemClock), settings };
         let (kubelet, running) = kubelet::start(parts, cancel.clone()).expect("a node starts");
         let running = tokio::spawn(running);
         Some(Self { client, kubelet, directory, containerd, cancel, running, _sweeper: sweeper })

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use super::{PodStreams, find, find_pod, names, reference, status_of};
 
 /// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`, as in the path of a proxy request.
-struct Place {
+struct ProxyTarget {
     scheme: String,
     name: String,
     port: String,
 }
 
-impl Place {
+impl ProxyTarget {
     fn read(text: &str) -> Result<Self, Status> {
         let parts: Vec<&str> = text.split(':').collect();
         let (scheme, name, port) = match parts.as_slice() {
@@ -43,14 +43,15 @@ pub async fn to_pod(
     server: &Arc<Server>,
     request: ConnectRequest,
 ) -> Result<Response<Body>, Status> {
-    let place = Place::read(&request.target.name)?;
-    let pod = find_pod(server, &request.target.namespace, &place.name).await?;
-    let port = match place.port.as_str() {
+    let target = ProxyTarget::read(&request.target.name)?;
+    let pod = find_pod(server, &request.target.namespace, &target.name).await?;
+    let port = match target.port.as_str() {
         "" => first_port(&pod),
         port => named_port(&pod, &Value::from(port)).or_else(|| port.parse().ok()),
     };
-    let port = port.ok_or_else(|| Status::bad_request(format!("pod {:?} has no port {:?}", place.name, place.port)))?;
-    pass_on(streams, &pod, port, &place, request.incoming).await
+    let port =
+        port.ok_or_else(|| Status::bad_request(format!("pod {:?} has no port {:?}", target.name, target.port)))?;
+    pass_on(streams, &pod, port, &target, request.incoming).await
 }
 
 pub async fn to_service(
@@ -58,21 +59,21 @@ pub async fn to_service(
     server: &Arc<Server>,
     request: ConnectRequest,
 ) -> Result<Response<Body>, Status> {
-    let place = Place::read(&request.target.name)?;
+    let target = ProxyTarget::read(&request.target.name)?;
     let namespace = &request.target.namespace;
-    let service = find(server, ("", "v1", "services"), namespace, &place.name).await?;
+    let service = find(server, ("", "v1", "services"), namespace, &target.name).await?;
     let ports = service.items(&["spec", "ports"]);
-    let number: Option<u64> = place.port.parse().ok();
+    let number: Option<u64> = target.port.parse().ok();
     let is_asked =
-        |port: &&Value| port["name"] == place.port.as_str() || (number.is_some() && port["port"].as_u64() == number);
-    let port = if place.port.is_empty() { ports.first() } else { ports.iter().find(is_asked) };
-    let none = |text: &str| Status::unavailable(format!("{text} for service {:?}", place.name));
+        |port: &&Value| port["name"] == target.port.as_str() || (number.is_some() && port["port"].as_u64() == number);
+    let port = if target.port.is_empty() { ports.first() } else { ports.iter().find(is_asked) };
+    let none = |text: &str| Status::unavailable(format!("{text} for service {:?}", target.name));
     let port = port.ok_or_else(|| none("no such port"))?;
-    let pod_name = ready_pod(server, namespace, &place.name).await?.ok_or_else(|| none("no endpoints available"))?;
+    let pod_name = ready_pod(server, namespace, &target.name).await?.ok_or_else(|| none("no endpoints available"))?;
     let pod = find_pod(server, namespace, &pod_name).await?;
-    let target = port.get("targetPort").filter(|target| !target.is_null()).unwrap_or(&port["port"]);
-    let number = named_port(&pod, target).ok_or_else(|| none("no pod has the port"))?;
-    pass_on(streams, &pod, number, &place, request.incoming).await
+    let target_port = port.get("targetPort").filter(|port| !port.is_null()).unwrap_or(&port["port"]);
+    let number = named_port(&pod, target_port).ok_or_else(|| none("no pod has the port"))?;
+    pass_on(streams, &pod, number, &target, request.incoming).await
 }
 
 /// Serves the kubelet endpoints that users call by hand.
@@ -81,10 +82,10 @@ pub async fn to_node(
     server: &Arc<Server>,
     request: ConnectRequest,
 ) -> Result<Response<Body>, Status> {
-    let place = Place::read(&request.target.name)?;
-    find(server, ("", "v1", "nodes"), "", &place.name).await?;
-    if !streams.runs(&place.name)? {
-        return Err(Status::unavailable(format!("node {:?} cannot be asked", place.name)));
+    let target = ProxyTarget::read(&request.target.name)?;
+    find(server, ("", "v1", "nodes"), "", &target.name).await?;
+    if !streams.runs(&target.name)? {
+        return Err(Status::unavailable(format!("node {:?} cannot be asked", target.name)));
     }
     match tail(&request.incoming.uri).split('?').next().unwrap_or_default().trim_end_matches('/') {
         "/healthz" => Ok(respond::text(200, "text/plain; charset=utf-8", "ok")),
@@ -94,7 +95,7 @@ pub async fn to_node(
             resource.cache.fresh().await?;
             let entries = resource.cache.entries(&Filter::default());
             let pods = entries.iter().map(|entry| entry.decode());
-            let mine = pods.filter(|pod| pod.str_at(&["spec", "nodeName"]) == place.name);
+            let mine = pods.filter(|pod| pod.str_at(&["spec", "nodeName"]) == target.name);
             let items: Vec<Value> = mine.map(|pod| pod.to_value()).collect();
             Ok(respond::value(200, &json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})))
         }
@@ -153,10 +154,10 @@ async fn pass_on(
     streams: &PodStreams,
     pod: &Object,
     port: u16,
-    place: &Place,
+    target: &ProxyTarget,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    if place.scheme == "https" {
+    if target.scheme == "https" {
         return Err(Status::bad_request("pods are reached by plain HTTP only"));
     }
     let backend = streams.backend(pod)?;
@@ -181,11 +182,11 @@ mod tests {
 
     #[test]
     fn proxy_targets_are_parsed() {
-        let read = |text: &str| Place::read(text).map(|place| (place.scheme, place.name, place.port)).ok();
-        let place = |scheme: &str, name: &str, port: &str| Some((scheme.to_owned(), name.to_owned(), port.to_owned()));
-        assert_eq!(read("web"), place("", "web", ""));
-        assert_eq!(read("web:8080"), place("", "web", "8080"));
-        assert_eq!(read("https:web:https"), place("https", "web", "https"));
+        let read = |text: &str| ProxyTarget::read(text).map(|target| (target.scheme, target.name, target.port)).ok();
+        let target = |scheme: &str, name: &str, port: &str| Some((scheme.to_owned(), name.to_owned(), port.to_owned()));
+        assert_eq!(read("web"), target("", "web", ""));
+        assert_eq!(read("web:8080"), target("", "web", "8080"));
+        assert_eq!(read("https:web:https"), target("https", "web", "https"));
         assert_eq!(read("ftp:web:1"), None);
         assert_eq!(read("a:b:c:d"), None);
         let uri = |text: &str| tail(&text.parse().expect("a path"));

@@ -4,16 +4,16 @@ use apiserver::usage::{Asked, UsageSource};
 use kubelet::{Kubelet, NodeUsage};
 use object::{Object, time};
 use serde_json::{Value, json};
-use simulated_nodes::metrics::Wanted;
+use simulated_nodes::metrics::MetricsQuery;
 
 use crate::backends::{Backends, Runner};
 
 /// The usage of this member's nodes; empty while they start.
-pub struct Usage {
+pub struct MemberUsage {
     pub backends: Backends,
 }
 
-impl UsageSource for Usage {
+impl UsageSource for MemberUsage {
     fn pods(&self, asked: &Asked<'_>) -> Vec<Object> {
         match self.backends.runner() {
             Ok(Runner::Simulated(simulation)) => simulation.pod_metrics(&wanted(asked)),
@@ -31,8 +31,8 @@ impl UsageSource for Usage {
     }
 }
 
-fn wanted<'a>(asked: &Asked<'a>) -> Wanted<'a> {
-    Wanted { namespace: asked.namespace, name: asked.name, labels: asked.labels }
+fn wanted<'a>(asked: &Asked<'a>) -> MetricsQuery<'a> {
+    MetricsQuery { namespace: asked.namespace, name: asked.name, labels: asked.labels }
 }
 
 fn measured_pods(kubelet: &Kubelet, asked: &Asked<'_>) -> Vec<Object> {
@@ -70,7 +70,7 @@ fn measured_node(kubelet: &Kubelet, asked: &Asked<'_>) -> Option<Object> {
     Some(metrics)
 }
 
-fn amounts(usage: &kubelet::Usage) -> Value {
+fn amounts(usage: &kubelet::ResourceUsage) -> Value {
     json!({"cpu": format!("{}n", usage.cpu_nanocores), "memory": format!("{}Ki", usage.memory_bytes / 1024)})
 }
 

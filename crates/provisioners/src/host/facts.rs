@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Wanted;
+use super::HostUse;
 use super::firewall::Firewall;
 use super::judge::{PROGRAMS, SETTINGS};
 use super::ports::{Listener, listeners};
@@ -15,7 +15,7 @@ use crate::lxd;
 const BRIDGES: &[&str] = &["lxdbr0", "incusbr0", "flotillabr0"];
 
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct HostFacts {
     pub root: bool,
     /// The paths of the programs that were found.
     pub programs: BTreeMap<&'static str, PathBuf>,
@@ -42,11 +42,11 @@ pub struct Bridge {
 pub type Listing = Result<String, String>;
 
 /// Read-only; runs `iptables -S` or `nft list ruleset` if the bridge matters.
-pub fn gather(wanted: &Wanted) -> Facts {
+pub fn gather(wanted: &HostUse) -> HostFacts {
     let programs: BTreeMap<&'static str, PathBuf> =
         PROGRAMS.iter().filter_map(|program| Some((program.name, find_program(program.name)?))).collect();
     let firewall = wanted.lxd.then(|| gather_firewall(&programs)).flatten();
-    Facts {
+    HostFacts {
         root: rustix::process::geteuid().is_root(),
         daemon: if wanted.lxd { lxd::missing_daemon() } else { None },
         bridge: gather_bridge(wanted.bridge.as_deref()),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_host_can_be_read_without_root_and_without_a_testbed() {
         let wanted =
-            Wanted { lxd: false, containerd: false, bridge: None, ports: vec![1], home: "/nonexistent/home".into() };
+            HostUse { lxd: false, containerd: false, bridge: None, ports: vec![1], home: "/nonexistent/home".into() };
         let facts = gather(&wanted);
         assert!(facts.disk_available.is_some_and(|bytes| bytes > 0));
         assert!(facts.memory_available.is_some_and(|bytes| bytes > 0));

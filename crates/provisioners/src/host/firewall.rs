@@ -11,7 +11,7 @@ pub enum Firewall {
 
 /// A required rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct FirewallRule {
     pub name: &'static str,
     chain: &'static str,
     /// `-i` for traffic from the bridge, `-o` for traffic to it.
@@ -19,15 +19,15 @@ pub struct Rule {
     pub why: &'static str,
 }
 
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[FirewallRule] = &[
+    FirewallRule {
         name: "INPUT from the bridge",
         chain: "INPUT",
         side: "-i",
         why: "machines reach this host, and its connections to them are answered",
     },
-    Rule { name: "FORWARD from the bridge", chain: "FORWARD", side: "-i", why: "machines reach the network" },
-    Rule {
+    FirewallRule { name: "FORWARD from the bridge", chain: "FORWARD", side: "-i", why: "machines reach the network" },
+    FirewallRule {
         name: "FORWARD to the bridge",
         chain: "FORWARD",
         side: "-o",
@@ -44,7 +44,7 @@ pub fn blocks(listing: &str) -> bool {
     })
 }
 
-impl Rule {
+impl FirewallRule {
     fn words(&self, bridge: &str) -> String {
         format!("{} {} {bridge} -j ACCEPT", self.chain, self.side)
     }

@@ -1,7 +1,7 @@
 //! Checks the state of a host against the requirements.
 
-use super::firewall::{self, RULES, Rule};
-use super::{Check, Facts, Repair, Standing, Wanted};
+use super::firewall::{self, FirewallRule, RULES};
+use super::{Check, CheckStatus, HostFacts, HostUse, Repair};
 
 const MIB: u64 = 1024 * 1024;
 /// A testbed of three members as processes, with some headroom.
@@ -11,7 +11,7 @@ const MEMORY_MIN_LXD: u64 = 1024 * MIB;
 const DISK_MIN: u64 = 1024 * MIB;
 const OPEN_FILES_MIN: u64 = 4096;
 
-pub struct Program {
+pub struct RequiredProgram {
     pub name: &'static str,
     /// The Debian package that provides it.
     pub package: &'static str,
@@ -30,43 +30,43 @@ enum Need {
     Optional,
 }
 
-pub const PROGRAMS: &[Program] = &[
-    Program {
+pub const PROGRAMS: &[RequiredProgram] = &[
+    RequiredProgram {
         name: "kubectl",
         package: "",
         why: "used to access the control plane and the members",
         need: Need::Optional,
     },
-    Program {
+    RequiredProgram {
         name: "dnsmasq",
         package: "dnsmasq-base",
         why: "assigns addresses to machines on the bridge",
         need: Need::Lxd,
     },
-    Program { name: "ip", package: "iproute2", why: "sets up networks of machines and pods", need: Need::Lxd },
-    Program {
+    RequiredProgram { name: "ip", package: "iproute2", why: "sets up networks of machines and pods", need: Need::Lxd },
+    RequiredProgram {
         name: "busybox",
         package: "busybox-static",
         why: "provides the userland of a machine's image",
         need: Need::Lxd,
     },
-    Program {
+    RequiredProgram {
         name: "iptables",
         package: "iptables",
         why: "allows traffic to and from the bridge",
         need: Need::Optional,
     },
-    Program { name: "nft", package: "nftables", why: "allows traffic to and from the bridge", need: Need::Optional },
-    Program { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
-    Program { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
-    Program {
+    RequiredProgram { name: "nft", package: "nftables", why: "allows traffic to and from the bridge", need: Need::Optional },
+    RequiredProgram { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
+    RequiredProgram { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
+    RequiredProgram {
         name: "host-local",
         package: "containernetworking-plugins",
         why: "sets up the network of pods, with the other CNI plugins",
         need: Need::Containerd,
     },
-    Program { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
-    Program { name: "snap", package: "snapd", why: "installs MicroK8s in machines", need: Need::Optional },
+    RequiredProgram { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
+    RequiredProgram { name: "snap", package: "snapd", why: "installs MicroK8s in machines", need: Need::Optional },
 ];
 
 pub struct Setting {
@@ -104,7 +104,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Returns all checks in reading order.
-pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
+pub fn judge(facts: &HostFacts, wanted: &HostUse) -> Vec<Check> {
     let mut checks = programs(facts, wanted);
     if wanted.lxd {
         checks.push(daemon(facts));
@@ -115,7 +115,7 @@ pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
     checks.push(open_files(facts));
     checks.extend(wanted.ports.iter().map(|port| port_check(facts, *port)));
     let memory_min = if wanted.lxd { MEMORY_MIN_LXD } else { MEMORY_MIN };
-    checks.push(room(
+    checks.push(capacity_check(
         "memory",
         "memory",
         facts.memory_available,
@@ -123,7 +123,7 @@ pub fn judge(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
         "stop other programs, or start fewer members",
     ));
     let home = wanted.home.display().to_string();
-    checks.push(room(
+    checks.push(capacity_check(
         "disk",
         &home,
         facts.disk_available,
@@ -137,7 +137,7 @@ fn good(area: &'static str, name: impl Into<String>, detail: impl Into<String>, 
     Check {
         area,
         name: name.into(),
-        standing: Standing::Good,
+        standing: CheckStatus::Good,
         detail: detail.into(),
         why: why.to_owned(),
         repair: None,
@@ -145,7 +145,7 @@ fn good(area: &'static str, name: impl Into<String>, detail: impl Into<String>, 
 }
 
 impl Need {
-    fn is_there(self, wanted: &Wanted) -> bool {
+    fn is_there(self, wanted: &HostUse) -> bool {
         match self {
             Self::Always => true,
             Self::Lxd => wanted.lxd,
@@ -156,13 +156,13 @@ impl Need {
     }
 
     /// Returns the severity of an unmet requirement.
-    fn standing(self, wanted: &Wanted) -> Standing {
-        if self.is_there(wanted) { Standing::Broken } else { Standing::Note }
+    fn standing(self, wanted: &HostUse) -> CheckStatus {
+        if self.is_there(wanted) { CheckStatus::Broken } else { CheckStatus::Note }
     }
 }
 
-fn programs(facts: &Facts, wanted: &Wanted) -> Vec<Check> {
-    let check = |program: &Program| {
+fn programs(facts: &HostFacts, wanted: &HostUse) -> Vec<Check> {
+    let check = |program: &RequiredProgram| {
         if let Some(path) = facts.programs.get(program.name) {
             return good("programs", program.name, path.display().to_string(), program.why);
         }
@@ -177,15 +177,15 @@ fn install(package: &str) -> Repair {
     Repair::Run(["apt-get", "install", "-y", "--no-install-recommends", package].map(str::to_owned).to_vec())
 }
 
-fn daemon(facts: &Facts) -> Check {
+fn daemon(facts: &HostFacts) -> Check {
     let why = "runs the machines of the lxd provisioner";
     let Some((problem, remedy)) = &facts.daemon else { return good("lxd", "daemon", "answers", why) };
     // Only a missing daemon can be fixed by a command; a stopped one has its own reasons.
     let repair = if problem.starts_with("neither") { install("lxd") } else { Repair::Advice(remedy.clone()) };
-    Check { standing: Standing::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.clone(), why) }
+    Check { standing: CheckStatus::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.clone(), why) }
 }
 
-fn bridge(facts: &Facts) -> Check {
+fn bridge(facts: &HostFacts) -> Check {
     let bridge = &facts.bridge;
     let why = "connects the machines with each other and with this host";
     match (bridge.exists, bridge.up) {
@@ -193,24 +193,24 @@ fn bridge(facts: &Facts) -> Check {
         (true, false) => {
             let up = ["ip", "link", "set", &bridge.name, "up"].map(str::to_owned).to_vec();
             Check {
-                standing: Standing::Broken,
+                standing: CheckStatus::Broken,
                 repair: Some(Repair::Run(up)),
                 ..good("bridge", &bridge.name, "down", why)
             }
         }
         (false, _) => Check {
-            standing: Standing::Note,
+            standing: CheckStatus::Note,
             ..good("bridge", &bridge.name, "does not exist yet; created with the first machine", why)
         },
     }
 }
 
-fn rules(facts: &Facts) -> Vec<Check> {
+fn rules(facts: &HostFacts) -> Vec<Check> {
     let bridge = facts.bridge.name.as_str();
     let Some((firewall, listing)) = &facts.firewall else {
         let why = "without one of them the firewall cannot be checked";
         let check = good("firewall", "program", "neither iptables nor nft is installed", why);
-        return vec![Check { standing: Standing::Broken, repair: Some(install("iptables")), ..check }];
+        return vec![Check { standing: CheckStatus::Broken, repair: Some(install("iptables")), ..check }];
     };
     let listing = match listing {
         Ok(listing) => listing,
@@ -218,24 +218,24 @@ fn rules(facts: &Facts) -> Vec<Check> {
             let check =
                 good("firewall", "rules", format!("cannot be read: {why_not}"), "only root can read the firewall");
             let repair = Repair::Advice("run `flotilla prepare` as root".to_owned());
-            return vec![Check { standing: Standing::Note, repair: Some(repair), ..check }];
+            return vec![Check { standing: CheckStatus::Note, repair: Some(repair), ..check }];
         }
     };
-    let check = |rule: &Rule| {
+    let check = |rule: &FirewallRule| {
         if rule.is_in(*firewall, bridge, listing) {
             return good("firewall", rule.name, "present", rule.why);
         }
         let repair = Some(rule.repair(*firewall, bridge));
         let (standing, detail) = match firewall::blocks(listing) {
-            true => (Standing::Broken, "missing, and other rules block traffic"),
-            false => (Standing::Note, "missing; no rule blocks traffic"),
+            true => (CheckStatus::Broken, "missing, and other rules block traffic"),
+            false => (CheckStatus::Note, "missing; no rule blocks traffic"),
         };
         Check { standing, repair, ..good("firewall", rule.name, detail, rule.why) }
     };
     RULES.iter().map(check).collect()
 }
 
-fn judge_setting(facts: &Facts, wanted: &Wanted, setting: &Setting) -> Option<Check> {
+fn judge_setting(facts: &HostFacts, wanted: &HostUse, setting: &Setting) -> Option<Check> {
     let value = *facts.settings.get(setting.path)?;
     let name = setting.path.trim_start_matches("/proc/sys/").replace('/', ".");
     let check = good("limits", name, value.to_string(), setting.why);
@@ -247,7 +247,7 @@ fn judge_setting(facts: &Facts, wanted: &Wanted, setting: &Setting) -> Option<Ch
     Some(Check { standing: setting.need.standing(wanted), detail, repair: Some(repair), ..check })
 }
 
-fn open_files(facts: &Facts) -> Check {
+fn open_files(facts: &HostFacts) -> Check {
     let why = "the control plane holds a connection for every watch";
     let Some(limit) = facts.open_files else { return good("limits", "open files", "no limit", why) };
     let check = good("limits", "open files", limit.to_string(), why);
@@ -255,10 +255,10 @@ fn open_files(facts: &Facts) -> Check {
         return check;
     }
     let repair = Repair::Advice(format!("ulimit -n {OPEN_FILES_MIN}, or a line in /etc/security/limits.conf"));
-    Check { standing: Standing::Broken, repair: Some(repair), ..check }
+    Check { standing: CheckStatus::Broken, repair: Some(repair), ..check }
 }
 
-fn port_check(facts: &Facts, port: u16) -> Check {
+fn port_check(facts: &HostFacts, port: u16) -> Check {
     let why = "the testbed listens on it";
     let Some(listener) = facts.listeners.iter().find(|listener| listener.address.port() == port) else {
         return good("ports", port.to_string(), "free", why);
@@ -273,19 +273,19 @@ fn port_check(facts: &Facts, port: u16) -> Check {
     }
     let stop = listener.pid.map(|pid| format!("stop it (kill {pid}), or ")).unwrap_or_default();
     let repair = Repair::Advice(format!("{stop}choose other ports for the testbed"));
-    Check { standing: Standing::Broken, repair: Some(repair), ..good("ports", port.to_string(), detail, why) }
+    Check { standing: CheckStatus::Broken, repair: Some(repair), ..good("ports", port.to_string(), detail, why) }
 }
 
-fn room(area: &'static str, name: &str, available: Option<u64>, min: u64, advice: &str) -> Check {
+fn capacity_check(area: &'static str, name: &str, available: Option<u64>, min: u64, advice: &str) -> Check {
     let why = format!("requires at least {} MiB", min / MIB);
     let Some(available) = available else {
-        return Check { standing: Standing::Note, ..good(area, name, "cannot be read", &why) };
+        return Check { standing: CheckStatus::Note, ..good(area, name, "cannot be read", &why) };
     };
     let check = good(area, name, format!("{} MiB free", available / MIB), &why);
     if available >= min {
         return check;
     }
-    Check { standing: Standing::Broken, repair: Some(Repair::Advice(advice.to_owned())), ..check }
+    Check { standing: CheckStatus::Broken, repair: Some(Repair::Advice(advice.to_owned())), ..check }
 }
 
 #[cfg(test)]
@@ -295,14 +295,14 @@ mod tests {
     use super::super::ports::Listener;
     use super::*;
 
-    fn wanted() -> Wanted {
-        Wanted { lxd: true, containerd: true, bridge: None, ports: vec![16441], home: "/home/x".into() }
+    fn wanted() -> HostUse {
+        HostUse { lxd: true, containerd: true, bridge: None, ports: vec![16441], home: "/home/x".into() }
     }
 
     /// A host that meets all requirements.
-    fn healthy() -> Facts {
+    fn healthy() -> HostFacts {
         let rules = "-P INPUT DROP\n-A INPUT -i lxdbr0 -j ACCEPT\n-A FORWARD -i lxdbr0 -j ACCEPT\n-A FORWARD -o lxdbr0 -j ACCEPT\n";
-        Facts {
+        HostFacts {
             root: true,
             programs: PROGRAMS.iter().map(|program| (program.name, program.name.into())).collect(),
             daemon: None,
@@ -317,11 +317,11 @@ mod tests {
     }
 
     /// Expects exactly one broken check with this repair.
-    fn check(change: impl FnOnce(&mut Facts), name: &str, repair: &str) {
+    fn check(change: impl FnOnce(&mut HostFacts), name: &str, repair: &str) {
         let mut facts = healthy();
         change(&mut facts);
         let broken: Vec<Check> =
-            judge(&facts, &wanted()).into_iter().filter(|check| check.standing == Standing::Broken).collect();
+            judge(&facts, &wanted()).into_iter().filter(|check| check.standing == CheckStatus::Broken).collect();
         let names: Vec<&str> = broken.iter().map(|check| check.name.as_str()).collect();
         assert_eq!(names, [name]);
         assert_eq!(broken[0].repair.as_ref().unwrap().to_string(), repair);
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_complete_host_passes_all_checks() {
         let checks = judge(&healthy(), &wanted());
-        assert!(checks.iter().all(|check| check.standing == Standing::Good && check.repair.is_none()), "{checks:?}");
+        assert!(checks.iter().all(|check| check.standing == CheckStatus::Good && check.repair.is_none()), "{checks:?}");
     }
 
     #[test]
@@ -387,24 +387,24 @@ mod tests {
         };
         let advice = "stop it (kill 7), or choose other ports for the testbed";
         check(|facts| facts.listeners = vec![taken("nginx")], "16441", advice);
-        let facts = Facts { listeners: vec![taken("flotilla")], ..healthy() };
-        assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == Standing::Good));
+        let facts = HostFacts { listeners: vec![taken("flotilla")], ..healthy() };
+        assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == CheckStatus::Good));
     }
 
     #[test]
     fn a_missing_rule_is_a_note_if_nothing_blocks() {
-        let facts = Facts { firewall: Some((Firewall::Iptables, Ok("-P INPUT ACCEPT\n".to_owned()))), ..healthy() };
+        let facts = HostFacts { firewall: Some((Firewall::Iptables, Ok("-P INPUT ACCEPT\n".to_owned()))), ..healthy() };
         let checks = judge(&facts, &wanted());
         let rules: Vec<&Check> = checks.iter().filter(|check| check.area == "firewall").collect();
-        assert!(rules.iter().all(|check| check.standing == Standing::Note && check.repair.is_some()), "{rules:?}");
+        assert!(rules.iter().all(|check| check.standing == CheckStatus::Note && check.repair.is_some()), "{rules:?}");
         assert_eq!(rules.len(), 3);
     }
 
     #[test]
     fn process_testbeds_need_no_programs() {
         let settings = [("/proc/sys/fs/inotify/max_user_instances", 128), ("/proc/sys/net/ipv4/ip_forward", 0)];
-        let facts = Facts { programs: Default::default(), firewall: None, settings: settings.into(), ..healthy() };
-        let wanted = Wanted { lxd: false, containerd: false, ..wanted() };
-        assert!(judge(&facts, &wanted).iter().all(|check| check.standing != Standing::Broken));
+        let facts = HostFacts { programs: Default::default(), firewall: None, settings: settings.into(), ..healthy() };
+        let wanted = HostUse { lxd: false, containerd: false, ..wanted() };
+        assert!(judge(&facts, &wanted).iter().all(|check| check.standing != CheckStatus::Broken));
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use self::facts::{Facts, gather};
+pub use self::facts::{HostFacts, gather};
 pub use self::judge::judge;
 pub use self::repair::apply;
 
@@ -19,7 +19,7 @@ pub const PORTS: &[u16] = &[5443, 16441, 16442, 16444, 32000];
 
 /// The intended use of the host.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct HostUse {
     /// Machines as system containers.
     pub lxd: bool,
     /// Pods as real containers.
@@ -33,7 +33,7 @@ pub struct Wanted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum CheckStatus {
     /// The requirement is met.
     Good,
     /// A hint; nothing fails.
@@ -47,7 +47,7 @@ pub enum Standing {
 pub struct Check {
     pub area: &'static str,
     pub name: String,
-    pub standing: Standing,
+    pub standing: CheckStatus,
     /// The observed state.
     pub detail: String,
     /// The purpose, or the consequence if unmet.

@@ -55,7 +55,7 @@ pub struct Api {
 
 /// A file system entry to create in an instance.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum InstanceFile {
     File {
         content: Bytes,
         mode: u32,
@@ -127,11 +127,11 @@ impl Api {
     }
 
     /// Sends the headers under the names of both programs.
-    pub async fn push(&self, path: &str, entry: Entry) -> Result<(), ApiError> {
+    pub async fn push(&self, path: &str, entry: InstanceFile) -> Result<(), ApiError> {
         let (kind, mode, body) = match entry {
-            Entry::File { content, mode } => ("file", mode, full(content)),
-            Entry::Folder => ("directory", 0o755, full(Bytes::new())),
-            Entry::Link(target) => ("symlink", 0o777, full(Bytes::from(target))),
+            InstanceFile::File { content, mode } => ("file", mode, full(content)),
+            InstanceFile::Folder => ("directory", 0o755, full(Bytes::new())),
+            InstanceFile::Link(target) => ("symlink", 0o777, full(Bytes::from(target))),
         };
         let mut request = Request::post(path)
             .header(header::HOST, "machines")

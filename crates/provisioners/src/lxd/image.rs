@@ -259,7 +259,7 @@ mod tests {
     fn the_image_has_an_init_and_the_program_with_its_libraries() {
         let this_test = std::env::current_exe().unwrap();
         let Ok(ingredients) = Ingredients::gather(&this_test) else {
-            eprintln!("SKIPPED: no static busybox on this machine; `make test` installs it");
+            test_skip::skip("no static busybox on this machine; `make test` installs it");
             return;
         };
         let directory = tempfile::tempdir().unwrap();

@@ -8,14 +8,14 @@ const CHANNEL: &str = "1.30/stable";
 const ADDONS: &[&str] = &["dns", "hostpath-storage"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct InstallStep {
     pub doing: String,
     pub command: Vec<String>,
 }
 
 /// The commands run in the machine, in order. Each is idempotent.
-pub fn steps() -> Vec<Step> {
-    let step = |doing: &str, command: &[&str]| Step {
+pub fn steps() -> Vec<InstallStep> {
+    let step = |doing: &str, command: &[&str]| InstallStep {
         doing: doing.to_owned(),
         command: command.iter().map(|word| (*word).to_owned()).collect(),
     };

@@ -19,13 +19,13 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, OnceCell};
 
-use self::api::{Api, Entry};
+use self::api::{Api, InstanceFile};
 use self::image::Ingredients;
 use self::settings::{FORWARD_PREFIX, MACHINE, MARK, REVERSE_PREFIX};
 use self::shared::{Shared, doing};
 use crate::machine::{Condition, Error, Forward, Machine, Output, Provisioner};
 
-pub use self::settings::{ImageSource, Limits, Settings};
+pub use self::settings::{ImageSource, Limits, LxdSettings};
 
 /// The script that the init process of a machine keeps running.
 const RUN: &str = "/etc/flotilla/run";
@@ -45,7 +45,7 @@ pub fn missing_daemon() -> Option<(String, String)> {
 
 pub struct Lxd {
     api: Api,
-    settings: Settings,
+    settings: LxdSettings,
     /// Serializes creation and removal of shared resources.
     sharing: Mutex<()>,
     image: OnceCell<(Ingredients, String)>,
@@ -54,7 +54,7 @@ pub struct Lxd {
 
 impl Lxd {
     /// Fails if no daemon answers, with instructions to install or start one.
-    pub async fn connect(settings: Settings) -> Result<Self, Error> {
+    pub async fn connect(settings: LxdSettings) -> Result<Self, Error> {
         let socket = api::find_socket(settings.socket.as_deref());
         let socket = socket.map_err(|(problem, remedy)| Error::Host { problem, remedy })?;
         let api = Api::new(socket);
@@ -148,7 +148,7 @@ impl Lxd {
             self.push_file(&machine.name, &self.settings.binary, image::BINARY).await?;
             self.write(&machine.name, UNIT, SYSTEMD_UNIT.into(), 0o644).await?;
             let wanted = "/etc/systemd/system/multi-user.target.wants/flotilla-machine.service";
-            self.put(&machine.name, wanted, Entry::Link(UNIT.to_owned())).await?;
+            self.put(&machine.name, wanted, InstanceFile::Link(UNIT.to_owned())).await?;
         }
         if !machine.command.is_empty() {
             let script = run_script(machine, &self.settings.binary);
@@ -189,11 +189,11 @@ impl Lxd {
     }
 
     async fn write(&self, machine: &str, path: &str, content: Vec<u8>, mode: u32) -> Result<(), Error> {
-        self.put(machine, path, Entry::File { content: Bytes::from(content), mode }).await
+        self.put(machine, path, InstanceFile::File { content: Bytes::from(content), mode }).await
     }
 
     /// Creates missing parent directories; existing ones keep their modes.
-    async fn put(&self, machine: &str, path: &str, entry: Entry) -> Result<(), Error> {
+    async fn put(&self, machine: &str, path: &str, entry: InstanceFile) -> Result<(), Error> {
         let failed = format!("writing {path} in {machine}");
         let url = |path: &str| format!("{}/files?path={}", self.path(machine), encoded(path));
         match self.api.push(&url(path), entry.clone()).await {
@@ -204,7 +204,7 @@ impl Lxd {
         for (at, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
             let folder = url(&path[..at]);
             if self.api.read_file(&folder).await.map_err(doing(&failed))?.is_none() {
-                self.api.push(&folder, Entry::Folder).await.map_err(doing(&failed))?;
+                self.api.push(&folder, InstanceFile::Folder).await.map_err(doing(&failed))?;
             }
         }
         self.api.push(&url(path), entry).await.map_err(doing(&failed))

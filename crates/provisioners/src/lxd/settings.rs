@@ -17,7 +17,7 @@ pub const FORWARD_PREFIX: &str = "forward-";
 pub const REVERSE_PREFIX: &str = "reverse-";
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LxdSettings {
     /// Separates the machines of different testbeds: profile and instances carry this name.
     pub testbed: String,
     /// The binary in the image; by default the running one.
@@ -56,7 +56,7 @@ pub enum ImageSource {
     Server { server: &'static str, alias: String },
 }
 
-impl Settings {
+impl LxdSettings {
     pub fn new(testbed: &str, binary: PathBuf) -> Self {
         Self {
             testbed: testbed.to_owned(),
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn testbeds_have_distinct_names() {
-        let one = Settings::new("default", PathBuf::new());
-        let other = Settings::new("two", PathBuf::new());
+        let one = LxdSettings::new("default", PathBuf::new());
+        let other = LxdSettings::new("two", PathBuf::new());
         assert_eq!((one.instance("member1"), one.profile()), ("member1".to_owned(), "flotilla".to_owned()));
         assert_eq!((other.instance("member1"), other.profile()), ("two-member1".to_owned(), "flotilla-two".to_owned()));
     }

@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::api::{Api, ApiError};
 use super::image::Ingredients;
-use super::settings::{BRIDGE, COMMON_BRIDGE, IMAGE_KEY, ImageSource, MARK, POOL, Settings};
+use super::settings::{BRIDGE, COMMON_BRIDGE, IMAGE_KEY, ImageSource, LxdSettings, MARK, POOL};
 use super::subnet;
 use crate::machine::Error;
 
 pub struct Shared<'a> {
     pub api: &'a Api,
-    pub settings: &'a Settings,
+    pub settings: &'a LxdSettings,
 }
 
 impl Shared<'_> {
@@ -231,7 +231,7 @@ const MICROK8S_CONFIG: &[(&str, &str)] = &[
     ),
 ];
 
-fn profile(settings: &Settings, pool: &str, network: &str) -> Value {
+fn profile(settings: &LxdSettings, pool: &str, network: &str) -> Value {
     let mut config = Map::new();
     let mut set = |key: &str, value: &str| config.insert(key.to_owned(), json!(value));
     set(MARK, &settings.testbed);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_profile_is_privileged_only_if_needed() {
-        let mut settings = Settings::new("default", "/x".into());
+        let mut settings = LxdSettings::new("default", "/x".into());
         let plain = profile(&settings, "default", "lxdbr0");
         assert_eq!(plain["config"], json!({MARK: "default", "security.nesting": "true"}));
         assert_eq!(plain["devices"]["eth0"]["network"], "lxdbr0");

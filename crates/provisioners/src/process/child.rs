@@ -30,7 +30,7 @@ const FAILING_AFTER: u32 = 3;
 
 /// The state of a program.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct ChildState {
     pub pid: Option<u32>,
     /// Seconds since 1970.
     pub started: Option<u64>,
@@ -39,7 +39,7 @@ pub struct State {
     pub last_end: Option<String>,
 }
 
-impl State {
+impl ChildState {
     pub fn is_failing(&self) -> bool {
         self.ends_in_a_row >= FAILING_AFTER
     }
@@ -47,28 +47,28 @@ impl State {
 
 /// The files of a program.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ChildFiles {
     pub directory: PathBuf,
     pub log: PathBuf,
     pub pid_file: PathBuf,
 }
 
 pub struct Keeper {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ChildState>>,
     cancel: CancellationToken,
     is_forced: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
 impl Keeper {
-    pub fn start(machine: Machine, place: Place) -> Self {
-        let (state, cancel) = (Arc::new(Mutex::new(State::default())), CancellationToken::new());
+    pub fn start(machine: Machine, place: ChildFiles) -> Self {
+        let (state, cancel) = (Arc::new(Mutex::new(ChildState::default())), CancellationToken::new());
         let is_forced = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(keep(machine, place, Arc::clone(&state), cancel.clone(), Arc::clone(&is_forced)));
         Self { state, cancel, is_forced, task }
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ChildState {
         self.state.lock().clone()
     }
 
@@ -94,8 +94,8 @@ impl Keeper {
 
 async fn keep(
     machine: Machine,
-    place: Place,
-    state: Arc<Mutex<State>>,
+    place: ChildFiles,
+    state: Arc<Mutex<ChildState>>,
     cancel: CancellationToken,
     is_forced: Arc<AtomicBool>,
 ) {
@@ -134,7 +134,7 @@ async fn keep(
     }
 }
 
-fn note_start(state: &Mutex<State>, place: &Place, pid: Option<u32>) {
+fn note_start(state: &Mutex<ChildState>, place: &ChildFiles, pid: Option<u32>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut state = state.lock();
     state.pid = pid;
@@ -146,7 +146,7 @@ fn note_start(state: &Mutex<State>, place: &Place, pid: Option<u32>) {
     }
 }
 
-fn spawn(machine: &Machine, place: &Place) -> std::io::Result<Child> {
+fn spawn(machine: &Machine, place: &ChildFiles) -> std::io::Result<Child> {
     let missing = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the command is empty");
     let (program, arguments) = machine.command.split_first().ok_or_else(missing)?;
     let (reader, writer) = std::io::pipe()?;

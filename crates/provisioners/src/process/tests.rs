@@ -31,11 +31,11 @@ impl Scene {
         self.processes.start(&machine.name).await.unwrap();
     }
 
-    async fn report(&self, name: &str) -> Report {
+    async fn report(&self, name: &str) -> ProcessReport {
         self.processes.reports().await.into_iter().find(|report| report.name == name).unwrap()
     }
 
-    async fn eventually(&self, what: &str, name: &str, holds: impl Fn(&Report) -> bool) -> Report {
+    async fn eventually(&self, what: &str, name: &str, holds: impl Fn(&ProcessReport) -> bool) -> ProcessReport {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
             let report = self.report(name).await;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use object::{Object, time};
 
-use super::container::{Container, Role, State, Terminated, read_all};
+use super::container::{Container, ContainerState, Role, Terminated, read_all};
 use super::life::{backoff, life, probe_delay};
-use super::{ARRIVED, Decision, Event, Known, Marks, go_duration, plus, render};
+use super::{ARRIVED, DecisionInputs, LifecycleDecision, PodEvent, PodTimestamps, go_duration, plus, render};
 use crate::behaviour::Fault;
 
 /// Maximum number of changes of one container per step; a container that crashes at once must not block the others.
@@ -17,8 +17,8 @@ const PULL_FAILURE_SHOWS: Duration = Duration::from_secs(2);
 /// Interval for repeating the event of a persistent problem.
 const REMIND_EVERY: Duration = Duration::from_secs(120);
 
-pub struct Run<'a> {
-    pub known: &'a Known<'a>,
+pub struct LifecycleRun<'a> {
+    pub known: &'a DecisionInputs<'a>,
     pub pod: &'a Object,
     pub containers: Vec<Container<'a>>,
     pub start_time: String,
@@ -27,12 +27,12 @@ pub struct Run<'a> {
     pub failure: Option<(&'static str, String)>,
     pub is_failed: bool,
     pub wake: Option<Timestamp>,
-    pub events: Vec<Event>,
-    pub marks: Marks,
+    pub events: Vec<PodEvent>,
+    pub marks: PodTimestamps,
 }
 
-impl<'a> Run<'a> {
-    pub fn read(known: &'a Known<'a>, pod: &'a Object) -> Self {
+impl<'a> LifecycleRun<'a> {
+    pub fn read(known: &'a DecisionInputs<'a>, pod: &'a Object) -> Self {
         Self {
             known,
             pod,
@@ -52,14 +52,14 @@ impl<'a> Run<'a> {
         matches!(self.pod.str_at(&["status", "phase"]), "Succeeded" | "Failed")
     }
 
-    pub fn advance(mut self) -> Decision {
+    pub fn advance(mut self) -> LifecycleDecision {
         if self.arrive() && !self.is_past_deadline() && self.initialize() {
             self.run_main();
         }
         self.run_ephemeral();
         let status = render::status(&self);
         let is_changed = self.pod.get(&["status"]) != Some(&status);
-        Decision {
+        LifecycleDecision {
             status: is_changed.then_some(status),
             is_gone: false,
             wake: self.wake,
@@ -72,8 +72,8 @@ impl<'a> Run<'a> {
         self.wake = Some(self.wake.map_or(at, |known| known.min(at)));
     }
 
-    pub fn tell(&mut self, is_warning: bool, reason: &'static str, message: String) {
-        self.events.push(Event { is_warning, reason, message });
+    pub fn record_event(&mut self, is_warning: bool, reason: &'static str, message: String) {
+        self.events.push(PodEvent { is_warning, reason, message });
     }
 
     /// The pod in kubelet messages, for example `web-0_default(uid)`.
@@ -82,8 +82,8 @@ impl<'a> Run<'a> {
     }
 
     fn arrived_at(&self) -> Timestamp {
-        let told = || time::parse(&self.start_time);
-        self.marks.get(ARRIVED).or_else(told).unwrap_or(self.known.now)
+        let started_at = || time::parse(&self.start_time);
+        self.marks.get(ARRIVED).or_else(started_at).unwrap_or(self.known.now)
     }
 
     /// Returns true once containers can start: the pod is accepted and has its address.
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
         }
         if self.containers.iter().any(|container| container.behaviour.fault == Some(Fault::Stuck)) {
             let text = "MountVolume.SetUp failed for volume: timed out waiting for the condition (simulated)";
-            self.tell(true, "FailedMount", text.to_owned());
+            self.record_event(true, "FailedMount", text.to_owned());
             self.wake_at(plus(now, REMIND_EVERY));
             return false;
         }
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
         };
         let Some(address) = address else {
             let text = "Failed to create pod sandbox: no free address in the range of the node";
-            self.tell(true, "FailedCreatePodSandBox", text.to_owned());
+            self.record_event(true, "FailedCreatePodSandBox", text.to_owned());
             self.wake_at(plus(now, REMIND_EVERY));
             return false;
         };
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
             self.step(*index);
         }
         let failed = |container: &Container<'_>| {
-            container.behaviour.fault == Some(Fault::Fail) && matches!(container.state, State::Terminated(_))
+            container.behaviour.fault == Some(Fault::Fail) && matches!(container.state, ContainerState::Terminated(_))
         };
         if self.containers.iter().any(failed) {
             self.is_failed = true;
@@ -213,9 +213,9 @@ impl<'a> Run<'a> {
     fn step(&mut self, index: usize) {
         for _ in 0..CHANGES_MAX {
             let is_changed = match &self.containers[index].state {
-                State::Waiting { .. } => self.step_waiting(index),
-                State::Running { .. } => self.step_running(index),
-                State::Terminated(_) => self.step_terminated(index),
+                ContainerState::Waiting { .. } => self.step_waiting(index),
+                ContainerState::Running { .. } => self.step_running(index),
+                ContainerState::Terminated(_) => self.step_terminated(index),
             };
             if !is_changed {
                 return;
@@ -254,22 +254,22 @@ impl<'a> Run<'a> {
                 return false;
             }
             let message = format!("Back-off pulling image {image:?}: ErrImagePull: {fault}");
-            container.state = State::Waiting { reason: "ImagePullBackOff".to_owned(), message };
+            container.state = ContainerState::Waiting { reason: "ImagePullBackOff".to_owned(), message };
             container.since = now;
             self.marks.set(container.slot, now);
-            self.tell(false, "BackOff", format!("Back-off pulling image {image:?}"));
-            self.tell(true, "Failed", "Error: ImagePullBackOff".to_owned());
+            self.record_event(false, "BackOff", format!("Back-off pulling image {image:?}"));
+            self.record_event(true, "Failed", "Error: ImagePullBackOff".to_owned());
             return false;
         }
         if container.waits_for("ImagePullBackOff") {
             return false;
         }
-        container.state = State::Waiting { reason: "ErrImagePull".to_owned(), message: fault.clone() };
+        container.state = ContainerState::Waiting { reason: "ErrImagePull".to_owned(), message: fault.clone() };
         container.since = now;
         self.marks.set(container.slot, now);
-        self.tell(false, "Pulling", format!("Pulling image {image:?}"));
-        self.tell(true, "Failed", format!("Failed to pull image {image:?}: {fault}"));
-        self.tell(true, "Failed", "Error: ErrImagePull".to_owned());
+        self.record_event(false, "Pulling", format!("Pulling image {image:?}"));
+        self.record_event(true, "Failed", format!("Failed to pull image {image:?}: {fault}"));
+        self.record_event(true, "Failed", "Error: ErrImagePull".to_owned());
         self.wake_at(plus(now, PULL_FAILURE_SHOWS));
         false
     }
@@ -280,15 +280,15 @@ impl<'a> Run<'a> {
         if container.last.is_some() {
             container.restarts += 1;
         }
-        container.state = State::Running { started: time::format_seconds(now) };
+        container.state = ContainerState::Running { started: time::format_seconds(now) };
         (container.is_started, container.is_ready) = (false, false);
         container.since = now;
         self.marks.set(container.slot, now);
         let image = container.image();
         let text = format!("Container image {image:?} already present on machine and can be accessed by the pod");
-        self.tell(false, "Pulled", text);
-        self.tell(false, "Created", "Container created".to_owned());
-        self.tell(false, "Started", "Container started".to_owned());
+        self.record_event(false, "Pulled", text);
+        self.record_event(false, "Created", "Container created".to_owned());
+        self.record_event(false, "Started", "Container started".to_owned());
     }
 
     fn step_running(&mut self, index: usize) -> bool {
@@ -306,8 +306,8 @@ impl<'a> Run<'a> {
                 if container.behaviour.fault == Some(Fault::Hang) {
                     let name = container.name();
                     let text = format!("Container {name} failed liveness probe, will be restarted");
-                    self.tell(true, "Unhealthy", "Liveness probe failed: context deadline exceeded".to_owned());
-                    self.tell(false, "Killing", text);
+                    self.record_event(true, "Unhealthy", "Liveness probe failed: context deadline exceeded".to_owned());
+                    self.record_event(false, "Killing", text);
                 }
                 self.stop(index, life.exit_code, life.reason);
                 return true;
@@ -337,7 +337,11 @@ impl<'a> Run<'a> {
         container.is_started = !is_init && now >= started_at;
         container.is_ready = !is_init && !is_failing && now >= ready_at;
         if is_failing && now >= ready_at {
-            self.tell(true, "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503".to_owned());
+            self.record_event(
+                true,
+                "Unhealthy",
+                "Readiness probe failed: HTTP probe failed with statuscode: 503".to_owned(),
+            );
             self.wake_at(plus(now, REMIND_EVERY));
         }
         for at in [started_at, ready_at] {
@@ -349,7 +353,7 @@ impl<'a> Run<'a> {
 
     fn step_terminated(&mut self, index: usize) -> bool {
         let container = &self.containers[index];
-        let State::Terminated(end) = &container.state else { return false };
+        let ContainerState::Terminated(end) = &container.state else { return false };
         if !self.restarts_after(container, end.exit_code) {
             return false;
         }
@@ -358,10 +362,10 @@ impl<'a> Run<'a> {
         let (name, title) = (container.name(), self.title());
         let message = format!("back-off {} restarting failed container={name} pod={title}", go_duration(wait));
         if !wait.is_zero() {
-            self.tell(true, "BackOff", format!("Back-off restarting failed container {name} in pod {title}"));
+            self.record_event(true, "BackOff", format!("Back-off restarting failed container {name} in pod {title}"));
         }
         let container = &mut self.containers[index];
-        container.state = State::Waiting { reason: "CrashLoopBackOff".to_owned(), message };
+        container.state = ContainerState::Waiting { reason: "CrashLoopBackOff".to_owned(), message };
         container.last = Some(end);
         true
     }
@@ -370,8 +374,8 @@ impl<'a> Run<'a> {
     pub fn stop(&mut self, index: usize, exit_code: i32, reason: &str) {
         let id = self.containers[index].id(self.pod);
         let container = &mut self.containers[index];
-        let State::Running { started } = &container.state else { return };
-        container.state = State::Terminated(Terminated {
+        let ContainerState::Running { started } = &container.state else { return };
+        container.state = ContainerState::Terminated(Terminated {
             exit_code,
             reason: reason.to_owned(),
             message: String::new(),

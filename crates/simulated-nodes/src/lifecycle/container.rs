@@ -5,7 +5,7 @@ use object::{Object, time};
 use serde_json::{Value, json};
 
 use crate::behaviour::{Behaviour, behaviour};
-use crate::lifecycle::Known;
+use crate::lifecycle::DecisionInputs;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -17,7 +17,7 @@ pub enum Role {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ContainerState {
     Waiting { reason: String, message: String },
     Running { started: String },
     Terminated(Terminated),
@@ -37,7 +37,7 @@ pub struct Container<'a> {
     pub spec: &'a Value,
     pub role: Role,
     pub behaviour: Behaviour,
-    pub state: State,
+    pub state: ContainerState,
     /// The previous termination.
     pub last: Option<Terminated>,
     pub restarts: i64,
@@ -58,12 +58,12 @@ impl<'a> Container<'a> {
     }
 
     pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
+        matches!(self.state, ContainerState::Running { .. })
     }
 
     pub fn exit_code(&self) -> Option<i32> {
         match &self.state {
-            State::Terminated(end) => Some(end.exit_code),
+            ContainerState::Terminated(end) => Some(end.exit_code),
             _ => None,
         }
     }
@@ -82,12 +82,12 @@ impl<'a> Container<'a> {
     }
 
     pub fn waits_for(&self, reason: &str) -> bool {
-        matches!(&self.state, State::Waiting { reason: known, .. } if known == reason)
+        matches!(&self.state, ContainerState::Waiting { reason: known, .. } if known == reason)
     }
 }
 
 /// Returns all containers in start order, with their state from the status.
-pub fn read_all<'a>(known: &Known<'_>, pod: &'a Object) -> Vec<Container<'a>> {
+pub fn read_all<'a>(known: &DecisionInputs<'_>, pod: &'a Object) -> Vec<Container<'a>> {
     let lists = [
         ("initContainers", "initContainerStatuses"),
         ("containers", "containerStatuses"),
@@ -114,7 +114,7 @@ pub fn read_all<'a>(known: &Known<'_>, pod: &'a Object) -> Vec<Container<'a>> {
 }
 
 fn read<'a>(
-    known: &Known<'_>,
+    known: &DecisionInputs<'_>,
     pod: &Object,
     spec: &'a Value,
     role: Role,
@@ -126,18 +126,20 @@ fn read<'a>(
     let state = &status["state"];
     let last = terminated(&status["lastState"]["terminated"]);
     let state = if let Some(running) = state.get("running") {
-        State::Running { started: text(&running["startedAt"]) }
+        ContainerState::Running { started: text(&running["startedAt"]) }
     } else if let Some(end) = terminated(&state["terminated"]) {
-        State::Terminated(end)
+        ContainerState::Terminated(end)
     } else if let Some(wait) = state.get("waiting") {
-        State::Waiting { reason: text(&wait["reason"]), message: text(&wait["message"]) }
+        ContainerState::Waiting { reason: text(&wait["reason"]), message: text(&wait["message"]) }
     } else {
-        State::Waiting { reason: waiting.to_owned(), message: String::new() }
+        ContainerState::Waiting { reason: waiting.to_owned(), message: String::new() }
     };
-    let told = match (&state, &last) {
-        (State::Running { started }, _) => time::parse(started),
-        (State::Terminated(end), _) | (State::Waiting { .. }, Some(end)) => time::parse(&end.finished),
-        (State::Waiting { .. }, None) => None,
+    let started_at = match (&state, &last) {
+        (ContainerState::Running { started }, _) => time::parse(started),
+        (ContainerState::Terminated(end), _) | (ContainerState::Waiting { .. }, Some(end)) => {
+            time::parse(&end.finished)
+        }
+        (ContainerState::Waiting { .. }, None) => None,
     };
     Container {
         spec,
@@ -146,7 +148,7 @@ fn read<'a>(
         restarts: status["restartCount"].as_i64().unwrap_or(0),
         is_started: status["started"].as_bool().unwrap_or(false),
         is_ready: status["ready"].as_bool().unwrap_or(false),
-        since: known.marks.get(slot).or(told).unwrap_or(known.now),
+        since: known.marks.get(slot).or(started_at).unwrap_or(known.now),
         state,
         last,
         slot,
@@ -179,18 +181,18 @@ impl Terminated {
 /// Returns the container's entry in the pod status.
 pub fn status_of(container: &Container<'_>, pod: &Object) -> Value {
     let state = match &container.state {
-        State::Waiting { reason, message } if message.is_empty() => json!({"waiting": {"reason": reason}}),
-        State::Waiting { reason, message } => json!({"waiting": {"reason": reason, "message": message}}),
-        State::Running { started } => json!({"running": {"startedAt": started}}),
-        State::Terminated(end) => json!({"terminated": end.to_value()}),
+        ContainerState::Waiting { reason, message } if message.is_empty() => json!({"waiting": {"reason": reason}}),
+        ContainerState::Waiting { reason, message } => json!({"waiting": {"reason": reason, "message": message}}),
+        ContainerState::Running { started } => json!({"running": {"startedAt": started}}),
+        ContainerState::Terminated(end) => json!({"terminated": end.to_value()}),
     };
     let last = container.last.as_ref().map_or_else(|| json!({}), |end| json!({"terminated": end.to_value()}));
-    let has_run = container.last.is_some() || !matches!(container.state, State::Waiting { .. });
+    let has_run = container.last.is_some() || !matches!(container.state, ContainerState::Waiting { .. });
     let image_id = if has_run { format!("simulated://{}", container.image()) } else { String::new() };
     let id = match &container.state {
-        State::Running { .. } => container.id(pod),
-        State::Terminated(end) => end.id.clone(),
-        State::Waiting { .. } => container.last.as_ref().map(|end| end.id.clone()).unwrap_or_default(),
+        ContainerState::Running { .. } => container.id(pod),
+        ContainerState::Terminated(end) => end.id.clone(),
+        ContainerState::Waiting { .. } => container.last.as_ref().map(|end| end.id.clone()).unwrap_or_default(),
     };
     let mut status = json!({"name": container.name(), "image": container.image(), "imageID": image_id,
         "state": state, "lastState": last, "ready": container.is_ready, "restartCount": container.restarts,

@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use object::time;
 
-use super::advance::Run;
-use super::{Decision, STOPPING, plus, render};
+use super::advance::LifecycleRun;
+use super::{LifecycleDecision, STOPPING, plus, render};
 use crate::behaviour::Fault;
 
-pub fn decide(mut run: Run<'_>) -> Decision {
+pub fn decide(mut run: LifecycleRun<'_>) -> LifecycleDecision {
     let is_last_word = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0);
     let running: Vec<usize> = (0..run.containers.len()).filter(|index| run.containers[*index].is_running()).collect();
     if running.is_empty() || run.is_over() {
@@ -22,7 +22,7 @@ pub fn decide(mut run: Run<'_>) -> Decision {
         run.marks.set(STOPPING, now);
         for index in &running {
             let text = format!("Stopping container {}", run.containers[*index].name());
-            run.tell(false, "Killing", text);
+            run.record_event(false, "Killing", text);
         }
     }
     let is_deaf = running.iter().any(|index| run.containers[*index].behaviour.fault == Some(Fault::Hang));
@@ -42,21 +42,21 @@ pub fn decide(mut run: Run<'_>) -> Decision {
 
 /// The deadline from the API, but at most the grace period from when the deletion was observed: the clock may have
 /// been set back.
-fn deadline(run: &Run<'_>, heard: Timestamp) -> Timestamp {
-    let told = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(heard);
+fn deadline(run: &LifecycleRun<'_>, observed: Timestamp) -> Timestamp {
+    let requested = run.pod.deletion_timestamp().and_then(time::parse).unwrap_or(observed);
     let grace = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]).and_then(|grace| u64::try_from(grace).ok());
-    grace.map_or(told, |grace| told.min(plus(heard, Duration::from_secs(grace))))
+    grace.map_or(requested, |grace| requested.min(plus(observed, Duration::from_secs(grace))))
 }
 
-fn later(run: Run<'_>, at: Timestamp) -> Decision {
-    Decision { wake: Some(at), events: run.events, marks: run.marks, ..Decision::default() }
+fn later(run: LifecycleRun<'_>, at: Timestamp) -> LifecycleDecision {
+    LifecycleDecision { wake: Some(at), events: run.events, marks: run.marks, ..LifecycleDecision::default() }
 }
 
 /// Only a pod with a finalizer needs its final status; for others that would be a useless write.
-fn gone(run: Run<'_>, is_last_word: bool) -> Decision {
+fn gone(run: LifecycleRun<'_>, is_last_word: bool) -> LifecycleDecision {
     let is_held = run.pod.finalizers().next().is_some();
     let status = is_held.then(|| render::status(&run)).filter(|status| run.pod.get(&["status"]) != Some(status));
     // Without grace period and with a finalizer, the API server waits for the finalizer, not for this node.
     let is_gone = !(is_held && is_last_word);
-    Decision { status, is_gone, wake: None, events: run.events, marks: run.marks }
+    LifecycleDecision { status, is_gone, wake: None, events: run.events, marks: run.marks }
 }

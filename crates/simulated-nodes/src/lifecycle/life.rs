@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::behaviour::Fault;
 use crate::lifecycle::container::{Container, Role};
-use crate::settings::{Delays, Settings};
+use crate::settings::{Delays, SimulatedNodeSettings};
 use crate::shell;
 
 /// After a run of this length, the next failure counts as the first.
@@ -22,7 +22,7 @@ pub struct Life {
     pub reason: &'static str,
 }
 
-pub fn life(settings: &Settings, pod: &Object, container: &Container<'_>) -> Life {
+pub fn life(settings: &SimulatedNodeSettings, pod: &Object, container: &Container<'_>) -> Life {
     let delays = &settings.delays;
     let behaviour = &container.behaviour;
     let ends = |lasts: Duration, exit_code: i32| Life {
@@ -52,7 +52,7 @@ pub fn life(settings: &Settings, pod: &Object, container: &Container<'_>) -> Lif
     if container.spec["stdin"] == true {
         return forever;
     }
-    match shell::foretell(pod, container.spec) {
+    match shell::predict_end(pod, container.spec) {
         Some(end) => end.map_or(forever, |(after, code)| ends(after, code)),
         None => match container.role {
             Role::Init => ends(delays.init, 0),

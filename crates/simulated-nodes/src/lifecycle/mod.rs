@@ -15,16 +15,16 @@ use jiff::{SignedDuration, Timestamp};
 use object::Object;
 use serde_json::Value;
 
-use crate::settings::Settings;
+use crate::settings::SimulatedNodeSettings;
 
 /// The inputs of a decision besides the pod.
-pub struct Known<'a> {
-    pub settings: &'a Settings,
+pub struct DecisionInputs<'a> {
+    pub settings: &'a SimulatedNodeSettings,
     pub now: Timestamp,
     pub host_ip: Ipv4Addr,
     /// An address for the pod, if it needs one now; `None` if the node has none left.
     pub pod_ip: Option<Ipv4Addr>,
-    pub marks: &'a Marks,
+    pub marks: &'a PodTimestamps,
     /// Exit codes of containers whose process was ended by an exec or attach session.
     pub ended: &'a HashMap<String, i32>,
 }
@@ -32,14 +32,14 @@ pub struct Known<'a> {
 /// Timestamps with a finer resolution than the status: the pod's arrival, and each container's last change. Missing
 /// ones are read from the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks(Vec<(u16, i64)>);
+pub struct PodTimestamps(Vec<(u16, i64)>);
 
 /// The mark of the pod itself.
 pub const ARRIVED: u16 = u16::MAX;
 /// When the deletion of the pod was first observed.
 pub const STOPPING: u16 = u16::MAX - 1;
 
-impl Marks {
+impl PodTimestamps {
     pub fn get(&self, slot: u16) -> Option<Timestamp> {
         let found = self.0.iter().find(|(known, _)| *known == slot)?;
         Timestamp::from_millisecond(found.1).ok()
@@ -61,34 +61,34 @@ impl Marks {
 
 /// An event, as a kubelet would record it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct PodEvent {
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct LifecycleDecision {
     /// The new status, if it changes.
     pub status: Option<Value>,
     /// The pod has terminated: delete it from the API after the status is written.
     pub is_gone: bool,
     /// When to decide again without a change.
     pub wake: Option<Timestamp>,
-    pub events: Vec<Event>,
-    pub marks: Marks,
+    pub events: Vec<PodEvent>,
+    pub marks: PodTimestamps,
 }
 
 /// Decides the next state of the pod.
-pub fn decide(known: &Known<'_>, pod: &Object) -> Decision {
+pub fn decide(known: &DecisionInputs<'_>, pod: &Object) -> LifecycleDecision {
     let marks = known.marks.not_after(known.now);
-    let known = &Known { marks: &marks, ..*known };
-    let run = advance::Run::read(known, pod);
+    let known = &DecisionInputs { marks: &marks, ..*known };
+    let run = advance::LifecycleRun::read(known, pod);
     if pod.is_deleting() {
         return ending::decide(run);
     }
     if run.is_over() {
-        return Decision { marks: known.marks.clone(), ..Decision::default() };
+        return LifecycleDecision { marks: known.marks.clone(), ..LifecycleDecision::default() };
     }
     run.advance()
 }

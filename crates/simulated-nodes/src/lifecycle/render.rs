@@ -3,11 +3,11 @@
 use object::{Object, time};
 use serde_json::{Map, Value, json};
 
-use super::advance::Run;
-use super::container::{Role, State, status_of};
+use super::advance::LifecycleRun;
+use super::container::{ContainerState, Role, status_of};
 
 /// Returns the whole status. Fields of other owners are kept.
-pub fn status(run: &Run<'_>) -> Value {
+pub fn status(run: &LifecycleRun<'_>) -> Value {
     let mut status = run.pod.get(&["status"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let phase = phase(run);
     status.insert("phase".into(), phase.into());
@@ -43,7 +43,7 @@ pub fn status(run: &Run<'_>) -> Value {
     Value::Object(status)
 }
 
-fn phase(run: &Run<'_>) -> &'static str {
+fn phase(run: &LifecycleRun<'_>) -> &'static str {
     if run.is_over() {
         return if run.pod.str_at(&["status", "phase"]) == "Failed" { "Failed" } else { "Succeeded" };
     }
@@ -52,7 +52,7 @@ fn phase(run: &Run<'_>) -> &'static str {
     }
     let mains = || run.containers.iter().filter(|container| container.role == Role::Main);
     let is_waiting_first = |container: &super::container::Container<'_>| {
-        matches!(container.state, State::Waiting { .. }) && container.last.is_none()
+        matches!(container.state, ContainerState::Waiting { .. }) && container.last.is_none()
     };
     if !is_initialized(run) || mains().any(is_waiting_first) {
         return "Pending";
@@ -71,21 +71,21 @@ fn phase(run: &Run<'_>) -> &'static str {
 }
 
 /// Reports whether init containers have completed, or had completed when the others started.
-fn is_initialized(run: &Run<'_>) -> bool {
+fn is_initialized(run: &LifecycleRun<'_>) -> bool {
     let mut mains = run.containers.iter().filter(|container| container.role == Role::Main);
-    let has_begun = mains.any(|main| main.last.is_some() || !matches!(main.state, State::Waiting { .. }));
+    let has_begun = mains.any(|main| main.last.is_some() || !matches!(main.state, ContainerState::Waiting { .. }));
     let inits = run.containers.iter().filter(|container| matches!(container.role, Role::Init | Role::Sidecar));
     has_begun || inits.map(|container| container.is_initialized()).min().unwrap_or(true)
 }
 
-struct Condition {
+struct StatusCondition {
     kind: &'static str,
     is_true: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Condition {
+impl StatusCondition {
     fn met(kind: &'static str) -> Self {
         Self { kind, is_true: true, reason: "", message: String::new() }
     }
@@ -95,7 +95,7 @@ impl Condition {
     }
 }
 
-fn conditions(run: &Run<'_>, phase: &str, known: Option<&Value>) -> Value {
+fn conditions(run: &LifecycleRun<'_>, phase: &str, known: Option<&Value>) -> Value {
     let is_over = matches!(phase, "Succeeded" | "Failed");
     let serving = run.containers.iter().filter(|container| matches!(container.role, Role::Main | Role::Sidecar));
     let unready: Vec<&str> =
@@ -104,34 +104,34 @@ fn conditions(run: &Run<'_>, phase: &str, known: Option<&Value>) -> Value {
     let incomplete: Vec<&str> = inits.filter(|container| !container.is_initialized()).map(|c| c.name()).collect();
     let unready_text = format!("containers with unready status: [{}]", unready.join(" "));
     let containers_ready = |kind: &'static str| match (phase, unready.is_empty()) {
-        ("Succeeded", _) => Condition::missing(kind, "PodCompleted", String::new()),
-        ("Failed", _) => Condition::missing(kind, "PodFailed", String::new()),
-        (_, true) => Condition::met(kind),
-        _ => Condition::missing(kind, "ContainersNotReady", unready_text.clone()),
+        ("Succeeded", _) => StatusCondition::missing(kind, "PodCompleted", String::new()),
+        ("Failed", _) => StatusCondition::missing(kind, "PodFailed", String::new()),
+        (_, true) => StatusCondition::met(kind),
+        _ => StatusCondition::missing(kind, "ContainersNotReady", unready_text.clone()),
     };
     let initialized = match (phase, is_initialized(run)) {
-        ("Succeeded", _) => Condition { reason: "PodCompleted", ..Condition::met("Initialized") },
-        (_, true) => Condition::met("Initialized"),
+        ("Succeeded", _) => StatusCondition { reason: "PodCompleted", ..StatusCondition::met("Initialized") },
+        (_, true) => StatusCondition::met("Initialized"),
         _ => {
             let text = format!("containers with incomplete status: [{}]", incomplete.join(" "));
-            Condition::missing("Initialized", "ContainersNotInitialized", text)
+            StatusCondition::missing("Initialized", "ContainersNotInitialized", text)
         }
     };
     let ready = match closed_gate(run.pod) {
         Some(gate) if unready.is_empty() && !is_over => {
             let text = format!("corresponding condition of pod readiness gate {gate:?} does not exist or is not True.");
-            Condition::missing("Ready", "ReadinessGatesNotReady", text)
+            StatusCondition::missing("Ready", "ReadinessGatesNotReady", text)
         }
         _ => containers_ready("Ready"),
     };
     let sandbox = match !run.pod_ip.is_empty() && !is_over {
-        true => Condition::met("PodReadyToStartContainers"),
-        false => Condition::missing("PodReadyToStartContainers", "", String::new()),
+        true => StatusCondition::met("PodReadyToStartContainers"),
+        false => StatusCondition::missing("PodReadyToStartContainers", "", String::new()),
     };
     let mut list = known.and_then(Value::as_array).cloned().unwrap_or_default();
     let now = time::format_seconds(run.known.now);
     if !list.iter().any(|condition| condition["type"] == "PodScheduled") {
-        put(&mut list, Condition::met("PodScheduled"), &now);
+        put(&mut list, StatusCondition::met("PodScheduled"), &now);
     }
     for condition in [sandbox, initialized, ready, containers_ready("ContainersReady")] {
         put(&mut list, condition, &now);
@@ -148,7 +148,7 @@ fn closed_gate(pod: &Object) -> Option<&str> {
 }
 
 /// Sets a condition; its transition time is kept while the status is unchanged.
-fn put(list: &mut Vec<Value>, condition: Condition, now: &str) {
+fn put(list: &mut Vec<Value>, condition: StatusCondition, now: &str) {
     let known = list.iter().position(|known| known["type"] == condition.kind);
     let status = if condition.is_true { "True" } else { "False" };
     let changed = match known.map(|index| &list[index]) {

@@ -9,13 +9,13 @@ use object::Object;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::settings::{Delays, Settings};
+use crate::settings::{Delays, SimulatedNodeSettings};
 
 /// A node with one pod, and a clock.
-struct World {
+struct SimulatedPod {
     pod: Object,
-    settings: Settings,
-    marks: Marks,
+    settings: SimulatedNodeSettings,
+    marks: PodTimestamps,
     now: Timestamp,
     ended: HashMap<String, i32>,
     events: Vec<String>,
@@ -23,7 +23,7 @@ struct World {
     is_gone: bool,
 }
 
-impl World {
+impl SimulatedPod {
     fn new(annotations: Value, spec: Value) -> Self {
         let pod = json!({"metadata": {"name": "p", "namespace": "a", "uid": "u", "annotations": annotations},
             "spec": spec, "status": {"phase": "Pending", "qosClass": "BestEffort"}});
@@ -33,8 +33,8 @@ impl World {
         }
         Self {
             pod,
-            settings: Settings::default(),
-            marks: Marks::default(),
+            settings: SimulatedNodeSettings::default(),
+            marks: PodTimestamps::default(),
             now: "2026-01-01T00:00:00.250Z".parse().expect("a time"),
             ended: HashMap::new(),
             events: Vec::new(),
@@ -44,7 +44,7 @@ impl World {
     }
 
     fn decide(&mut self) -> Option<Timestamp> {
-        let known = Known {
+        let known = DecisionInputs {
             settings: &self.settings,
             now: self.now,
             host_ip: Ipv4Addr::new(172, 18, 0, 2),
@@ -122,7 +122,7 @@ fn plain() -> Value {
 
 #[test]
 fn a_plain_pod_is_created_then_becomes_ready() {
-    let mut world = World::new(json!({}), plain());
+    let mut world = SimulatedPod::new(json!({}), plain());
     let wake = world.decide();
     assert_eq!((world.phase(), world.main().as_str()), ("Pending", "waiting:ContainerCreating"));
     assert_eq!(wake, Some(plus(world.now, world.settings.delays.create)));
@@ -141,7 +141,7 @@ fn a_plain_pod_is_created_then_becomes_ready() {
 
 #[test]
 fn without_delays_one_write_is_enough() {
-    let mut world = World::new(json!({}), plain());
+    let mut world = SimulatedPod::new(json!({}), plain());
     world.settings.delays = Delays::none();
     world.decide();
     assert_eq!((world.writes, world.phase(), world.condition("Ready")), (1, "Running", "True"));
@@ -151,7 +151,7 @@ fn without_delays_one_write_is_enough() {
 fn readiness_waits_for_the_probe() {
     let probe = json!({"initialDelaySeconds": 5});
     let spec = json!({"containers": [{"name": "web", "image": "nginx", "readinessProbe": probe}]});
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     assert_eq!(world.pass(seconds(4)).condition("Ready"), "False");
     assert_eq!(world.phase(), "Running");
     assert_eq!(world.pass(seconds(3)).condition("Ready"), "True");
@@ -165,7 +165,7 @@ fn init_containers_run_in_order_and_sidecars_stay() {
             {"name": "proxy", "image": "p", "restartPolicy": "Always"},
             {"name": "last", "image": "i"}],
         "containers": [{"name": "web", "image": "nginx"}]});
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     world.pass(seconds(5));
     assert_eq!((world.phase(), world.main().as_str()), ("Pending", "waiting:PodInitializing"));
     assert_eq!(world.state("initContainerStatuses", 0), "running");
@@ -181,7 +181,7 @@ fn init_containers_run_in_order_and_sidecars_stay() {
 fn a_failed_init_container_fails_a_pod_that_never_restarts() {
     let init = json!([{"name": "first", "image": "i", "command": ["false"]}]);
     let spec = json!({"restartPolicy": "Never", "initContainers": init, "containers": [{"name": "c", "image": "i"}]});
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     world.pass(seconds(5));
     assert_eq!((world.phase(), world.main().as_str()), ("Failed", "waiting:PodInitializing"));
 }
@@ -199,7 +199,8 @@ fn a_job_completes() {
     ];
     for (annotations, command, policy, phase, state) in cases {
         let container = json!({"name": "c", "image": "i", "command": command});
-        let mut world = World::new(annotations.clone(), json!({"restartPolicy": policy, "containers": [container]}));
+        let mut world =
+            SimulatedPod::new(annotations.clone(), json!({"restartPolicy": policy, "containers": [container]}));
         world.pass(seconds(8));
         assert_eq!((world.phase(), world.main().as_str()), (phase, state), "{annotations} {command} {policy}");
     }
@@ -210,14 +211,14 @@ fn sidecars_end_with_their_job() {
     let spec = json!({"restartPolicy": "Never",
         "initContainers": [{"name": "proxy", "image": "p", "restartPolicy": "Always"}],
         "containers": [{"name": "c", "image": "i", "command": ["sleep", "2"]}]});
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     world.pass(seconds(5));
     assert_eq!((world.phase(), world.state("initContainerStatuses", 0).as_str()), ("Succeeded", "terminated:0"));
 }
 
 #[test]
 fn crashes_are_restarted_with_backoff() {
-    let mut world = World::new(json!({"flotilla.dev/simulate": "crash"}), plain());
+    let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": "crash"}), plain());
     world.pass(seconds(5));
     assert_eq!((world.phase(), world.main().as_str()), ("Running", "waiting:CrashLoopBackOff"));
     assert_eq!((world.restarts(), world.condition("Ready")), (1, "False"));
@@ -242,7 +243,7 @@ fn faults_are_reported_as_by_a_kubelet() {
         ("other=crash", "Running", "running", "True"),
     ];
     for (fault, phase, state, ready) in cases {
-        let mut world = World::new(json!({"flotilla.dev/simulate": fault}), plain());
+        let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": fault}), plain());
         world.pass(seconds(6));
         assert_eq!((world.phase(), world.main().as_str(), world.condition("Ready")), (phase, state, ready), "{fault}");
     }
@@ -251,7 +252,7 @@ fn faults_are_reported_as_by_a_kubelet() {
 #[test]
 fn a_pod_recovers_when_its_fault_is_removed() {
     for fault in ["image-pull-error", "stuck", "not-ready"] {
-        let mut world = World::new(json!({"flotilla.dev/simulate": fault}), plain());
+        let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": fault}), plain());
         world.pass(seconds(6));
         world.pod.remove(&["metadata", "annotations"]);
         world.pass(seconds(6));
@@ -263,7 +264,7 @@ fn a_pod_recovers_when_its_fault_is_removed() {
 fn a_hanging_process_is_restarted_by_its_liveness_probe() {
     let probe = json!({"periodSeconds": 2, "failureThreshold": 2});
     let spec = json!({"containers": [{"name": "web", "image": "nginx", "livenessProbe": probe}]});
-    let mut world = World::new(json!({"flotilla.dev/simulate": "hang"}), spec);
+    let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": "hang"}), spec);
     world.pass(seconds(6));
     assert_eq!(world.restarts(), 1);
     assert!(world.events.contains(&"Unhealthy".to_owned()) && world.events.contains(&"Killing".to_owned()));
@@ -273,7 +274,7 @@ fn a_hanging_process_is_restarted_by_its_liveness_probe() {
 fn a_pod_past_its_deadline_fails() {
     let mut spec = plain();
     spec["activeDeadlineSeconds"] = 5.into();
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     assert_eq!(world.pass(seconds(4)).phase(), "Running");
     assert_eq!(world.pass(seconds(2)).phase(), "Failed");
     assert_eq!(world.pod.str_at(&["status", "reason"]), "DeadlineExceeded");
@@ -282,7 +283,7 @@ fn a_pod_past_its_deadline_fails() {
 #[test]
 fn ending_the_process_ends_its_container() {
     let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "stdin": true, "command": ["sh"]}]});
-    let mut world = World::new(json!({}), spec);
+    let mut world = SimulatedPod::new(json!({}), spec);
     assert_eq!(world.pass(seconds(60)).phase(), "Running");
     world.ended.insert("c".into(), 4);
     world.pass(seconds(1));
@@ -291,7 +292,7 @@ fn ending_the_process_ends_its_container() {
 
 #[test]
 fn deletion_waits_for_the_stop_delay() {
-    let mut world = World::new(json!({}), plain());
+    let mut world = SimulatedPod::new(json!({}), plain());
     world.pass(seconds(2));
     world.pod.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(plus(world.now, seconds(30))));
     world.pod.set(&["metadata", "deletionGracePeriodSeconds"], 30);
@@ -306,7 +307,7 @@ fn deletion_waits_for_the_stop_delay() {
 #[test]
 fn setting_the_clock_back_delays_no_pod() {
     for annotation in ["", "hang"] {
-        let mut world = World::new(json!({"flotilla.dev/simulate": annotation}), plain());
+        let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": annotation}), plain());
         world.now = plus(world.now, seconds(3600));
         world.decide();
         world.now -= jiff::SignedDuration::from_secs(3600);
@@ -324,7 +325,7 @@ fn setting_the_clock_back_delays_no_pod() {
 
 #[test]
 fn a_hanging_container_is_killed_at_the_deadline() {
-    let mut world = World::new(json!({"flotilla.dev/simulate": "hang"}), plain());
+    let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": "hang"}), plain());
     world.pass(seconds(2));
     world.pod.set(&["metadata", "finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
     world.pod.set(&["metadata", "deletionTimestamp"], object::time::format_seconds(plus(world.now, seconds(30))));
@@ -339,9 +340,9 @@ fn a_hanging_container_is_killed_at_the_deadline() {
 
 #[test]
 fn a_pod_resumes_from_its_status() {
-    let mut world = World::new(json!({"flotilla.dev/simulate": "crash"}), plain());
+    let mut world = SimulatedPod::new(json!({"flotilla.dev/simulate": "crash"}), plain());
     world.pass(seconds(5));
-    world.marks = Marks::default();
+    world.marks = PodTimestamps::default();
     assert_eq!(world.main(), "waiting:CrashLoopBackOff");
     world.pass(seconds(10));
     assert_eq!(world.restarts(), 2);

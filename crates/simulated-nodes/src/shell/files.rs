@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::shell::Place;
+use crate::shell::ShellEnvironment;
 
 /// Maximum total size of the files of one container.
 pub const FILES_BYTES_MAX: usize = 16 * 1024 * 1024;
 const FILES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum FileEntry {
     Dir,
     File { bytes: Bytes, mode: u32 },
 }
@@ -19,7 +19,7 @@ pub enum Entry {
 /// Paths are absolute and normalized; parent directories always exist.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, FileEntry>,
     bytes: usize,
 }
 
@@ -69,17 +69,17 @@ fn parent(path: &str) -> &str {
 
 impl Files {
     /// The initial files of every container.
-    pub fn new(place: &Place) -> Self {
+    pub fn new(environment: &ShellEnvironment) -> Self {
         let mut files = Self::default();
-        files.entries.insert("/".to_owned(), Entry::Dir);
+        files.entries.insert("/".to_owned(), FileEntry::Dir);
         for dir in ["/bin", "/dev", "/etc", "/home", "/proc", "/root", "/tmp", "/usr/bin", "/var/log"] {
             files.seed_dir(dir);
         }
-        files.seed_dir(&resolve("/", &place.working_dir));
-        let ip = place.env.get("POD_IP").map_or("127.0.0.1", String::as_str);
-        let hosts = format!("127.0.0.1\tlocalhost\n{ip}\t{}\n", place.hostname);
+        files.seed_dir(&resolve("/", &environment.working_dir));
+        let ip = environment.env.get("POD_IP").map_or("127.0.0.1", String::as_str);
+        let hosts = format!("127.0.0.1\tlocalhost\n{ip}\t{}\n", environment.hostname);
         files.seed("/etc/hosts", hosts);
-        files.seed("/etc/hostname", format!("{}\n", place.hostname));
+        files.seed("/etc/hostname", format!("{}\n", environment.hostname));
         files.seed("/etc/os-release", "NAME=\"Simulated\"\nID=simulated\nPRETTY_NAME=\"A simulated container\"\n");
         files
     }
@@ -94,14 +94,14 @@ impl Files {
         let _ = self.make_dir(path, true);
     }
 
-    pub fn get(&self, path: &str) -> Option<&Entry> {
+    pub fn get(&self, path: &str) -> Option<&FileEntry> {
         self.entries.get(path)
     }
 
     pub fn read(&self, path: &str) -> Result<Bytes, FileError> {
         match self.entries.get(path) {
-            Some(Entry::File { bytes, .. }) => Ok(bytes.clone()),
-            Some(Entry::Dir) => Err(FileError::IsDirectory),
+            Some(FileEntry::File { bytes, .. }) => Ok(bytes.clone()),
+            Some(FileEntry::Dir) => Err(FileError::IsDirectory),
             None => Err(FileError::NotFound),
         }
     }
@@ -109,8 +109,8 @@ impl Files {
     /// Returns the sorted names in a directory.
     pub fn list(&self, dir: &str) -> Result<Vec<&str>, FileError> {
         match self.entries.get(dir) {
-            Some(Entry::Dir) => {}
-            Some(Entry::File { .. }) => return Err(FileError::NotDirectory),
+            Some(FileEntry::Dir) => {}
+            Some(FileEntry::File { .. }) => return Err(FileError::NotDirectory),
             None => return Err(FileError::NotFound),
         }
         let prefix = if dir == "/" { "/".to_owned() } else { format!("{dir}/") };
@@ -120,7 +120,7 @@ impl Files {
     }
 
     /// Returns everything at and below a path, sorted.
-    pub fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a Entry)> {
+    pub fn below<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, &'a FileEntry)> {
         let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
         let all = self.entries.range(path.to_owned()..);
         all.filter(move |(known, _)| *known == path || known.starts_with(&prefix))
@@ -129,13 +129,13 @@ impl Files {
 
     pub fn write(&mut self, path: &str, bytes: Bytes, mode: u32) -> Result<(), FileError> {
         match self.entries.get(parent(path)) {
-            Some(Entry::Dir) => {}
-            Some(Entry::File { .. }) => return Err(FileError::NotDirectory),
+            Some(FileEntry::Dir) => {}
+            Some(FileEntry::File { .. }) => return Err(FileError::NotDirectory),
             None => return Err(FileError::NotFound),
         }
         let before = match self.entries.get(path) {
-            Some(Entry::Dir) => return Err(FileError::IsDirectory),
-            Some(Entry::File { bytes, .. }) => bytes.len(),
+            Some(FileEntry::Dir) => return Err(FileError::IsDirectory),
+            Some(FileEntry::File { bytes, .. }) => bytes.len(),
             None if self.entries.len() >= FILES_MAX => return Err(FileError::Full),
             None => 0,
         };
@@ -144,13 +144,13 @@ impl Files {
             return Err(FileError::Full);
         }
         self.bytes = total;
-        self.entries.insert(path.to_owned(), Entry::File { bytes, mode });
+        self.entries.insert(path.to_owned(), FileEntry::File { bytes, mode });
         Ok(())
     }
 
     pub fn append(&mut self, path: &str, more: &[u8]) -> Result<(), FileError> {
         let (mut bytes, mode) = match self.entries.get(path) {
-            Some(Entry::File { bytes, mode }) => (bytes.to_vec(), *mode),
+            Some(FileEntry::File { bytes, mode }) => (bytes.to_vec(), *mode),
             _ => (Vec::new(), 0o644),
         };
         bytes.extend_from_slice(more);
@@ -159,7 +159,7 @@ impl Files {
 
     pub fn make_dir(&mut self, path: &str, with_parents: bool) -> Result<(), FileError> {
         match self.entries.get(path) {
-            Some(Entry::Dir) if with_parents => return Ok(()),
+            Some(FileEntry::Dir) if with_parents => return Ok(()),
             Some(_) => return Err(FileError::Exists),
             None => {}
         }
@@ -167,20 +167,20 @@ impl Files {
             return Err(FileError::Full);
         }
         match self.entries.get(parent(path)) {
-            Some(Entry::Dir) => {}
-            Some(Entry::File { .. }) => return Err(FileError::NotDirectory),
+            Some(FileEntry::Dir) => {}
+            Some(FileEntry::File { .. }) => return Err(FileError::NotDirectory),
             None if with_parents => self.make_dir(parent(path), true)?,
             None => return Err(FileError::NotFound),
         }
-        self.entries.insert(path.to_owned(), Entry::Dir);
+        self.entries.insert(path.to_owned(), FileEntry::Dir);
         Ok(())
     }
 
     pub fn remove(&mut self, path: &str, recursive: bool) -> Result<(), FileError> {
         let is_dir = match self.entries.get(path) {
             None => return Err(FileError::NotFound),
-            Some(Entry::Dir) if !recursive => return Err(FileError::IsDirectory),
-            Some(entry) => *entry == Entry::Dir,
+            Some(FileEntry::Dir) if !recursive => return Err(FileError::IsDirectory),
+            Some(entry) => *entry == FileEntry::Dir,
         };
         if path == "/" {
             return Err(FileError::NotEmpty);
@@ -190,7 +190,7 @@ impl Files {
             false => vec![path.to_owned()],
         };
         for path in gone {
-            if let Some(Entry::File { bytes, .. }) = self.entries.remove(&path) {
+            if let Some(FileEntry::File { bytes, .. }) = self.entries.remove(&path) {
                 self.bytes -= bytes.len();
             }
         }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_tree_keeps_its_files_up_to_its_limit() {
-        let mut files = Files::new(&Place { hostname: "web".into(), ..Place::default() });
+        let mut files = Files::new(&ShellEnvironment { hostname: "web".into(), ..ShellEnvironment::default() });
         assert_eq!(files.read("/etc/hostname"), Ok(Bytes::from("web\n")));
         assert_eq!(files.write("/no/such", Bytes::new(), 0o644), Err(FileError::NotFound));
         assert_eq!(files.make_dir("/data", false), Ok(()));

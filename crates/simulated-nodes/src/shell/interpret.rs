@@ -9,22 +9,22 @@ use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-use crate::shell::Place;
+use crate::shell::ShellEnvironment;
 use crate::shell::arithmetic;
 use crate::shell::files::{Files, resolve};
-use crate::shell::parse::{self, Node, ParseError, Part, Redirect, RedirectTo, Stream, Word};
+use crate::shell::parse::{self, OutputStream, ParseError, Redirect, RedirectTo, ShellCommand, Word, WordPart};
 use crate::shell::programs;
-use crate::shell::streams::{Closed, Io, Sink, Source};
+use crate::shell::streams::{Closed, InputSource, Io, OutputSink};
 
 /// Maximum nesting of shells and command substitutions.
 const DEPTH_MAX: usize = 20;
 
 /// The clock of a shell.
 #[derive(Clone, Copy, Debug)]
-pub enum Clock {
+pub enum ShellClock {
     Real,
     /// Sleeping takes no real time but is counted; with a limit on time and number of commands.
-    Rehearsed {
+    Predicted {
         start: Timestamp,
         elapsed: Duration,
         horizon: Duration,
@@ -44,7 +44,7 @@ pub enum Flow {
 }
 
 pub struct Shell {
-    pub place: Arc<Place>,
+    pub environment: Arc<ShellEnvironment>,
     pub files: Arc<Mutex<Files>>,
     pub vars: BTreeMap<String, String>,
     pub dir: String,
@@ -54,16 +54,16 @@ pub struct Shell {
     /// A program that is not simulated was called.
     pub is_foreign: bool,
     stops_on_error: bool,
-    clock: Clock,
+    clock: ShellClock,
     depth: usize,
 }
 
 impl Shell {
-    pub fn new(place: Arc<Place>, files: Arc<Mutex<Files>>, clock: Clock) -> Self {
-        let vars = place.env.clone();
-        let dir = resolve("/", &place.working_dir);
+    pub fn new(environment: Arc<ShellEnvironment>, files: Arc<Mutex<Files>>, clock: ShellClock) -> Self {
+        let vars = environment.env.clone();
+        let dir = resolve("/", &environment.working_dir);
         Self {
-            place,
+            environment,
             files,
             vars,
             dir,
@@ -79,15 +79,15 @@ impl Shell {
     /// Virtual time that has passed.
     pub fn elapsed(&self) -> Duration {
         match self.clock {
-            Clock::Real => Duration::ZERO,
-            Clock::Rehearsed { elapsed, .. } => elapsed,
+            ShellClock::Real => Duration::ZERO,
+            ShellClock::Predicted { elapsed, .. } => elapsed,
         }
     }
 
     pub fn now(&self) -> Timestamp {
         match self.clock {
-            Clock::Real => Timestamp::now(),
-            Clock::Rehearsed { start, elapsed, .. } => {
+            ShellClock::Real => Timestamp::now(),
+            ShellClock::Predicted { start, elapsed, .. } => {
                 let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
                 start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
             }
@@ -98,17 +98,17 @@ impl Shell {
         self.stops_on_error = stops;
     }
 
-    pub fn is_rehearsal(&self) -> bool {
-        matches!(self.clock, Clock::Rehearsed { .. })
+    pub fn is_prediction(&self) -> bool {
+        matches!(self.clock, ShellClock::Predicted { .. })
     }
 
     pub async fn sleep(&mut self, length: Duration) -> Flow {
         match &mut self.clock {
-            Clock::Real => {
+            ShellClock::Real => {
                 tokio::time::sleep(length).await;
                 Flow::Next
             }
-            Clock::Rehearsed { elapsed, horizon, .. } => {
+            ShellClock::Predicted { elapsed, horizon, .. } => {
                 *elapsed = elapsed.saturating_add(length);
                 if *elapsed >= *horizon { Flow::OutOfTime } else { Flow::Next }
             }
@@ -118,8 +118,8 @@ impl Shell {
     /// Counts a command; returns false beyond the limit.
     fn count(&mut self) -> bool {
         match &mut self.clock {
-            Clock::Real => true,
-            Clock::Rehearsed { commands_left, .. } => {
+            ShellClock::Real => true,
+            ShellClock::Predicted { commands_left, .. } => {
                 let is_left = *commands_left > 0;
                 *commands_left = commands_left.saturating_sub(1);
                 is_left
@@ -128,7 +128,7 @@ impl Shell {
     }
 
     /// Writes output of a program; a closed reader ends the script.
-    pub async fn say(&self, to: &Sink, bytes: &[u8]) -> Flow {
+    pub async fn write(&self, to: &OutputSink, bytes: &[u8]) -> Flow {
         match to.write(bytes, self.elapsed()).await {
             Ok(()) => Flow::Next,
             Err(Closed) => Flow::OutOfTime,
@@ -137,7 +137,7 @@ impl Shell {
 
     pub async fn complain(&mut self, io: &Io, text: String, status: i32) -> Flow {
         self.status = status;
-        self.say(&io.stderr, format!("{text}\n").as_bytes()).await
+        self.write(&io.stderr, format!("{text}\n").as_bytes()).await
     }
 
     /// Runs one command with arguments, as given to `exec`.
@@ -161,7 +161,7 @@ impl Shell {
         }
     }
 
-    pub fn run<'a>(&'a mut self, node: &'a Node, io: &'a Io) -> BoxFuture<'a, Flow> {
+    pub fn run<'a>(&'a mut self, node: &'a ShellCommand, io: &'a Io) -> BoxFuture<'a, Flow> {
         async move {
             if self.depth >= DEPTH_MAX {
                 return Flow::Exit(2);
@@ -174,30 +174,35 @@ impl Shell {
         .boxed()
     }
 
-    async fn run_node(&mut self, node: &Node, io: &Io) -> Flow {
+    async fn run_node(&mut self, node: &ShellCommand, io: &Io) -> Flow {
         match node {
-            Node::Simple { assignments, words, redirects } => self.simple(assignments, words, redirects, io).await,
-            Node::Sequence(nodes) => {
+            ShellCommand::Simple { assignments, words, redirects } => {
+                self.simple(assignments, words, redirects, io).await
+            }
+            ShellCommand::Sequence(nodes) => {
                 for node in nodes {
                     let flow = self.run(node, io).await;
                     if flow != Flow::Next {
                         return flow;
                     }
-                    if self.stops_on_error && self.status != 0 && matches!(node, Node::Simple { .. } | Node::Pipe(_)) {
+                    if self.stops_on_error
+                        && self.status != 0
+                        && matches!(node, ShellCommand::Simple { .. } | ShellCommand::Pipe(_))
+                    {
                         return Flow::Exit(self.status);
                     }
                 }
                 Flow::Next
             }
-            Node::Pipe(nodes) => self.pipe(nodes, io).await,
-            Node::Not(inner) => {
+            ShellCommand::Pipe(nodes) => self.pipe(nodes, io).await,
+            ShellCommand::Not(inner) => {
                 let flow = self.run(inner, io).await;
                 self.status = i32::from(self.status == 0);
                 flow
             }
-            Node::And(left, right) => self.either(left, right, io, |status| status == 0).await,
-            Node::Or(left, right) => self.either(left, right, io, |status| status != 0).await,
-            Node::If { arms, otherwise } => {
+            ShellCommand::And(left, right) => self.either(left, right, io, |status| status == 0).await,
+            ShellCommand::Or(left, right) => self.either(left, right, io, |status| status != 0).await,
+            ShellCommand::If { arms, otherwise } => {
                 for (condition, then) in arms {
                     let flow = self.run(condition, io).await;
                     if flow != Flow::Next {
@@ -213,13 +218,13 @@ impl Shell {
                     None => Flow::Next,
                 }
             }
-            Node::While { condition, is_until, body } => self.repeat(condition, *is_until, body, io).await,
-            Node::For { name, words, body } => self.for_each(name, words, body, io).await,
-            Node::Group(inner, redirects) => match self.redirected(redirects, io).await {
+            ShellCommand::While { condition, is_until, body } => self.repeat(condition, *is_until, body, io).await,
+            ShellCommand::For { name, words, body } => self.for_each(name, words, body, io).await,
+            ShellCommand::Group(inner, redirects) => match self.redirected(redirects, io).await {
                 Ok(io) => self.run(inner, &io).await,
                 Err(flow) => flow,
             },
-            Node::Subshell(inner) => {
+            ShellCommand::Subshell(inner) => {
                 let (vars, dir) = (self.vars.clone(), self.dir.clone());
                 let flow = self.run(inner, io).await;
                 (self.vars, self.dir) = (vars, dir);
@@ -232,18 +237,18 @@ impl Shell {
         }
     }
 
-    async fn either(&mut self, left: &Node, right: &Node, io: &Io, goes_on: fn(i32) -> bool) -> Flow {
+    async fn either(&mut self, left: &ShellCommand, right: &ShellCommand, io: &Io, goes_on: fn(i32) -> bool) -> Flow {
         let flow = self.run(left, io).await;
         if flow == Flow::Next && goes_on(self.status) { self.run(right, io).await } else { flow }
     }
 
-    async fn repeat(&mut self, condition: &Node, is_until: bool, body: &Node, io: &Io) -> Flow {
+    async fn repeat(&mut self, condition: &ShellCommand, is_until: bool, body: &ShellCommand, io: &Io) -> Flow {
         loop {
             if !self.count() {
                 return Flow::OutOfTime;
             }
             // A loop that never waits must yield to other tasks.
-            if !self.is_rehearsal() {
+            if !self.is_prediction() {
                 tokio::task::yield_now().await;
             }
             let flow = self.run(condition, io).await;
@@ -262,7 +267,7 @@ impl Shell {
         }
     }
 
-    async fn for_each(&mut self, name: &str, words: &[Word], body: &Node, io: &Io) -> Flow {
+    async fn for_each(&mut self, name: &str, words: &[Word], body: &ShellCommand, io: &Io) -> Flow {
         let mut values = Vec::new();
         for word in words {
             values.extend(self.expand(word, io).await);
@@ -282,22 +287,22 @@ impl Shell {
     }
 
     /// Runs the commands one after the other; the output of each is the input of the next.
-    async fn pipe(&mut self, nodes: &[Node], io: &Io) -> Flow {
+    async fn pipe(&mut self, nodes: &[ShellCommand], io: &Io) -> Flow {
         let mut stdin = io.stdin.clone();
         for (index, node) in nodes.iter().enumerate() {
             let is_last = index + 1 == nodes.len();
             let pipe = Arc::new(Mutex::new(Vec::new()));
-            let stdout = if is_last { io.stdout.clone() } else { Sink::Pipe(Arc::clone(&pipe)) };
+            let stdout = if is_last { io.stdout.clone() } else { OutputSink::Pipe(Arc::clone(&pipe)) };
             let part = Io { stdin, stdout, stderr: io.stderr.clone() };
             let flow = self.run(node, &part).await;
             match flow {
                 Flow::Exit(code) => self.status = code,
                 Flow::Next => {}
                 // A full pipe ends its writer, not the whole pipeline.
-                Flow::OutOfTime if !is_last && !self.is_rehearsal() => {}
+                Flow::OutOfTime if !is_last && !self.is_prediction() => {}
                 flow => return flow,
             }
-            stdin = Source::of(std::mem::take(&mut *pipe.lock()));
+            stdin = InputSource::of(std::mem::take(&mut *pipe.lock()));
         }
         Flow::Next
     }
@@ -345,18 +350,18 @@ impl Shell {
     async fn redirected(&mut self, redirects: &[Redirect], io: &Io) -> Result<Io, Flow> {
         let mut io = io.clone();
         for redirect in redirects {
-            if redirect.from == Stream::Stdin {
+            if redirect.from == OutputStream::Stdin {
                 let RedirectTo::File(word) = &redirect.to else { continue };
                 let path = self.path(word, &io).await;
                 let read = self.files.lock().read(&path);
                 match read {
-                    Ok(bytes) => io.stdin = Source::of(bytes),
+                    Ok(bytes) => io.stdin = InputSource::of(bytes),
                     Err(error) => return Err(self.complain(&io, format!("sh: can't open {path}: {error}"), 1).await),
                 }
                 continue;
             }
             let sink = match &redirect.to {
-                RedirectTo::Same(Stream::Stderr) => io.stderr.clone(),
+                RedirectTo::Same(OutputStream::Stderr) => io.stderr.clone(),
                 RedirectTo::Same(_) => io.stdout.clone(),
                 RedirectTo::File(word) | RedirectTo::Append(word) => {
                     let path = self.path(word, &io).await;
@@ -368,16 +373,16 @@ impl Shell {
                 }
             };
             match redirect.from {
-                Stream::Stderr => io.stderr = sink,
+                OutputStream::Stderr => io.stderr = sink,
                 _ => io.stdout = sink,
             }
         }
         Ok(io)
     }
 
-    fn open(&self, path: &str, is_append: bool, io: &Io) -> Result<Sink, String> {
+    fn open(&self, path: &str, is_append: bool, io: &Io) -> Result<OutputSink, String> {
         match path {
-            "/dev/null" => return Ok(Sink::Null),
+            "/dev/null" => return Ok(OutputSink::Null),
             "/dev/stdout" | "/proc/1/fd/1" => return Ok(io.stdout.clone()),
             "/dev/stderr" | "/proc/1/fd/2" => return Ok(io.stderr.clone()),
             _ => {}
@@ -388,7 +393,7 @@ impl Shell {
             false => files.write(path, bytes::Bytes::new(), 0o644),
         };
         match opened {
-            Ok(()) => Ok(Sink::File { files: Arc::clone(&self.files), path: path.to_owned() }),
+            Ok(()) => Ok(OutputSink::File { files: Arc::clone(&self.files), path: path.to_owned() }),
             Err(error) => Err(format!("sh: can't create {path}: {error}")),
         }
     }
@@ -434,22 +439,25 @@ impl Shell {
     }
 
     /// Returns the text of a part, and whether it is not split.
-    async fn expand_part(&mut self, part: &Part, io: &Io) -> (String, bool) {
+    async fn expand_part(&mut self, part: &WordPart, io: &Io) -> (String, bool) {
         match part {
-            Part::Quoted(text) => (text.clone(), true),
-            Part::Bare(text) => (self.tilde(text), true),
-            Part::Variable { name, default, is_quoted } => {
+            WordPart::Quoted(text) => (text.clone(), true),
+            WordPart::Bare(text) => (self.tilde(text), true),
+            WordPart::Variable { name, default, is_quoted } => {
                 let value = self.variable(name).filter(|value| !value.is_empty());
                 (value.or_else(|| default.clone()).unwrap_or_default(), *is_quoted)
             }
-            Part::Arithmetic(text) => {
+            WordPart::Arithmetic(text) => {
                 let value = arithmetic::evaluate(text, &|name| self.variable(name));
                 (value.map(|value| value.to_string()).unwrap_or_default(), true)
             }
-            Part::Command { node, is_quoted } => {
+            WordPart::Command { node, is_quoted } => {
                 let pipe = Arc::new(Mutex::new(Vec::new()));
-                let inner =
-                    Io { stdin: io.stdin.clone(), stdout: Sink::Pipe(Arc::clone(&pipe)), stderr: io.stderr.clone() };
+                let inner = Io {
+                    stdin: io.stdin.clone(),
+                    stdout: OutputSink::Pipe(Arc::clone(&pipe)),
+                    stderr: io.stderr.clone(),
+                };
                 if let Flow::Exit(code) = self.run(node, &inner).await {
                     self.status = code;
                 }

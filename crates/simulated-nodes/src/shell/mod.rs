@@ -20,21 +20,21 @@ use object::Object;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::shell::interpret::{Clock, Flow, Shell};
-use crate::shell::streams::{Io, Sink, Source};
+use crate::shell::interpret::{Flow, Shell, ShellClock};
+use crate::shell::streams::{InputSource, Io, OutputSink};
 
 pub use files::Files;
 pub use streams::TimedOutput;
 pub use terminal::{Ended, run_session};
 
 /// Maximum number of commands when predicting the end of a script.
-const FORETOLD_COMMANDS_MAX: usize = 2_000;
+const PREDICTED_COMMANDS_MAX: usize = 2_000;
 /// The same for its log, which may be long.
 const LOGGED_COMMANDS_MAX: usize = 100_000;
 
 /// The environment of a container's commands.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct ShellEnvironment {
     pub hostname: String,
     pub env: BTreeMap<String, String>,
     pub working_dir: String,
@@ -50,7 +50,7 @@ pub fn command_of(container: &Value) -> Vec<String> {
 }
 
 /// Returns the environment of a container, as far as its pod determines it.
-pub fn place_of(pod: &Object, container: &Value) -> Place {
+pub fn environment_of(pod: &Object, container: &Value) -> ShellEnvironment {
     let mut env = BTreeMap::from([
         ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
         ("HOSTNAME".to_owned(), pod.name().to_owned()),
@@ -69,7 +69,7 @@ pub fn place_of(pod: &Object, container: &Value) -> Place {
     }
     let process = command_of(container).join(" ");
     let process = if process.is_empty() { container["image"].as_str().unwrap_or_default().to_owned() } else { process };
-    Place {
+    ShellEnvironment {
         hostname: pod.name().to_owned(),
         env,
         working_dir: container["workingDir"].as_str().unwrap_or("/").to_owned(),
@@ -108,14 +108,17 @@ fn expand_references(text: &str, env: &BTreeMap<String, String>) -> String {
 
 /// Predicts when and how the container's command exits: `None` if it runs a program that is not simulated,
 /// `Some(None)` if it never exits.
-pub fn foretell(pod: &Object, container: &Value) -> Option<Option<(Duration, i32)>> {
+pub fn predict_end(pod: &Object, container: &Value) -> Option<Option<(Duration, i32)>> {
     let command = command_of(container);
     if command.is_empty() {
         return None;
     }
-    let length =
-        Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: FORETOLD_COMMANDS_MAX };
-    let (_, end) = rehearse(pod, container, &command, length)?;
+    let length = PredictionLimits {
+        start: Timestamp::UNIX_EPOCH,
+        horizon: crate::duration::FOREVER,
+        commands: PREDICTED_COMMANDS_MAX,
+    };
+    let (_, end) = simulate_run(pod, container, &command, length)?;
     Some(end)
 }
 
@@ -125,29 +128,29 @@ pub fn output(pod: &Object, container: &Value, start: Timestamp, elapsed: Durati
     if command.is_empty() {
         return None;
     }
-    let length = Length { start, horizon: elapsed, commands: LOGGED_COMMANDS_MAX };
-    Some(rehearse(pod, container, &command, length)?.0)
+    let length = PredictionLimits { start, horizon: elapsed, commands: LOGGED_COMMANDS_MAX };
+    Some(simulate_run(pod, container, &command, length)?.0)
 }
 
 /// The limits of a prediction.
-struct Length {
+struct PredictionLimits {
     start: Timestamp,
     horizon: Duration,
     commands: usize,
 }
 
-type Rehearsal = (Vec<TimedOutput>, Option<(Duration, i32)>);
+type PredictedRun = (Vec<TimedOutput>, Option<(Duration, i32)>);
 
 /// Runs the command in virtual time, which advances only when it sleeps.
-fn rehearse(pod: &Object, container: &Value, command: &[String], length: Length) -> Option<Rehearsal> {
-    let place = Arc::new(place_of(pod, container));
-    let files = Arc::new(Mutex::new(Files::new(&place)));
+fn simulate_run(pod: &Object, container: &Value, command: &[String], length: PredictionLimits) -> Option<PredictedRun> {
+    let environment = Arc::new(environment_of(pod, container));
+    let files = Arc::new(Mutex::new(Files::new(&environment)));
     let written = Arc::default();
-    let Length { start, horizon, commands } = length;
-    let clock = Clock::Rehearsed { start, elapsed: Duration::ZERO, horizon, commands_left: commands };
-    let mut shell = Shell::new(place, files, clock);
-    let sink = Sink::Timed(Arc::clone(&written));
-    let io = Io { stdin: Source::Empty, stdout: sink.clone(), stderr: sink };
+    let PredictionLimits { start, horizon, commands } = length;
+    let clock = ShellClock::Predicted { start, elapsed: Duration::ZERO, horizon, commands_left: commands };
+    let mut shell = Shell::new(environment, files, clock);
+    let sink = OutputSink::Timed(Arc::clone(&written));
+    let io = Io { stdin: InputSource::Empty, stdout: sink.clone(), stderr: sink };
     // Nothing waits in virtual time, so the future completes at the first poll.
     let flow = shell.run_command(command, &io).now_or_never()?;
     if shell.is_foreign {

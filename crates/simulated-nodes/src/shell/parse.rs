@@ -2,24 +2,24 @@
 
 /// A command, simple or compound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
+pub enum ShellCommand {
     Simple { assignments: Vec<(String, Word)>, words: Vec<Word>, redirects: Vec<Redirect> },
-    Pipe(Vec<Node>),
-    Not(Box<Node>),
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
-    Sequence(Vec<Node>),
-    If { arms: Vec<(Node, Node)>, otherwise: Option<Box<Node>> },
-    While { condition: Box<Node>, is_until: bool, body: Box<Node> },
-    For { name: String, words: Vec<Word>, body: Box<Node> },
-    Group(Box<Node>, Vec<Redirect>),
-    Subshell(Box<Node>),
+    Pipe(Vec<ShellCommand>),
+    Not(Box<ShellCommand>),
+    And(Box<ShellCommand>, Box<ShellCommand>),
+    Or(Box<ShellCommand>, Box<ShellCommand>),
+    Sequence(Vec<ShellCommand>),
+    If { arms: Vec<(ShellCommand, ShellCommand)>, otherwise: Option<Box<ShellCommand>> },
+    While { condition: Box<ShellCommand>, is_until: bool, body: Box<ShellCommand> },
+    For { name: String, words: Vec<Word>, body: Box<ShellCommand> },
+    Group(Box<ShellCommand>, Vec<Redirect>),
+    Subshell(Box<ShellCommand>),
 }
 
-pub type Word = Vec<Part>;
+pub type Word = Vec<WordPart>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WordPart {
     /// Text that is not split.
     Quoted(String),
     Bare(String),
@@ -29,7 +29,7 @@ pub enum Part {
         is_quoted: bool,
     },
     Command {
-        node: Box<Node>,
+        node: Box<ShellCommand>,
         is_quoted: bool,
     },
     Arithmetic(String),
@@ -37,12 +37,12 @@ pub enum Part {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    pub from: Stream,
+    pub from: OutputStream,
     pub to: RedirectTo,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     Stdin,
     Stdout,
     Stderr,
@@ -52,7 +52,7 @@ pub enum Stream {
 pub enum RedirectTo {
     File(Word),
     Append(Word),
-    Same(Stream),
+    Same(OutputStream),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum ParseError {
 /// Maximum nesting.
 const DEPTH_MAX: usize = 60;
 
-pub fn parse(text: &str) -> Result<Node, ParseError> {
+pub fn parse(text: &str) -> Result<ShellCommand, ParseError> {
     let tokens = Lexer { rest: text, depth: 0 }.tokens()?;
     let mut parser = Parser { tokens, at: 0, depth: 0 };
     let node = parser.sequence(&[])?;
@@ -81,7 +81,7 @@ enum Token {
     Word(Word),
     /// `;`, `&&`, `|`, `(` and so on; a newline is `;`.
     Operator(&'static str),
-    Redirect(Stream, &'static str),
+    Redirect(OutputStream, &'static str),
 }
 
 struct Lexer<'a> {
@@ -90,15 +90,15 @@ struct Lexer<'a> {
 }
 
 const OPERATORS: &[&str] = &["&&", "||", ";;", ";", "\n", "|", "(", ")"];
-const REDIRECTS: &[(&str, Stream, &str)] = &[
-    ("2>&1", Stream::Stderr, "&1"),
-    ("1>&2", Stream::Stdout, "&2"),
-    (">&2", Stream::Stdout, "&2"),
-    ("2>>", Stream::Stderr, ">>"),
-    ("2>", Stream::Stderr, ">"),
-    ("1>", Stream::Stdout, ">"),
-    (">>", Stream::Stdout, ">>"),
-    (">", Stream::Stdout, ">"),
+const REDIRECTS: &[(&str, OutputStream, &str)] = &[
+    ("2>&1", OutputStream::Stderr, "&1"),
+    ("1>&2", OutputStream::Stdout, "&2"),
+    (">&2", OutputStream::Stdout, "&2"),
+    ("2>>", OutputStream::Stderr, ">>"),
+    ("2>", OutputStream::Stderr, ">"),
+    ("1>", OutputStream::Stdout, ">"),
+    (">>", OutputStream::Stdout, ">>"),
+    (">", OutputStream::Stdout, ">"),
 ];
 
 impl<'a> Lexer<'a> {
@@ -131,7 +131,7 @@ impl<'a> Lexer<'a> {
         }
         if let Some(rest) = self.rest.strip_prefix('<') {
             self.rest = rest;
-            return Ok(Token::Redirect(Stream::Stdin, "<"));
+            return Ok(Token::Redirect(OutputStream::Stdin, "<"));
         }
         if let Some(operator) = OPERATORS.iter().find(|operator| self.rest.starts_with(**operator)) {
             self.rest = &self.rest[operator.len()..];
@@ -152,7 +152,7 @@ impl<'a> Lexer<'a> {
                 '\'' => {
                     flush(&mut word, &mut bare);
                     let (text, rest) = self.rest[1..].split_once('\'').ok_or(ParseError::Incomplete)?;
-                    word.push(Part::Quoted(text.to_owned()));
+                    word.push(WordPart::Quoted(text.to_owned()));
                     self.rest = rest;
                 }
                 '"' => {
@@ -164,7 +164,7 @@ impl<'a> Lexer<'a> {
                     flush(&mut word, &mut bare);
                     let next = self.rest[1..].chars().next().ok_or(ParseError::Incomplete)?;
                     if next != '\n' {
-                        word.push(Part::Quoted(next.to_string()));
+                        word.push(WordPart::Quoted(next.to_string()));
                     }
                     self.rest = &self.rest[1 + next.len_utf8()..];
                 }
@@ -190,7 +190,7 @@ impl<'a> Lexer<'a> {
             match next {
                 '"' => {
                     self.rest = &self.rest[1..];
-                    word.push(Part::Quoted(text));
+                    word.push(WordPart::Quoted(text));
                     return Ok(());
                 }
                 '\\' => {
@@ -203,7 +203,7 @@ impl<'a> Lexer<'a> {
                     self.rest = &self.rest[1 + escaped.len_utf8()..];
                 }
                 '$' | '`' => {
-                    word.push(Part::Quoted(std::mem::take(&mut text)));
+                    word.push(WordPart::Quoted(std::mem::take(&mut text)));
                     let part = self.expansion(true)?;
                     word.push(part);
                 }
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Parses an expansion at a `$` or a backquote.
-    fn expansion(&mut self, is_quoted: bool) -> Result<Part, ParseError> {
+    fn expansion(&mut self, is_quoted: bool) -> Result<WordPart, ParseError> {
         if let Some(rest) = self.rest.strip_prefix('`') {
             let (inner, rest) = rest.split_once('`').ok_or(ParseError::Incomplete)?;
             self.rest = rest;
@@ -226,7 +226,7 @@ impl<'a> Lexer<'a> {
         if let Some(inner) = rest.strip_prefix("((") {
             let end = inner.find("))").ok_or(ParseError::Incomplete)?;
             self.rest = &inner[end + 2..];
-            return Ok(Part::Arithmetic(inner[..end].to_owned()));
+            return Ok(WordPart::Arithmetic(inner[..end].to_owned()));
         }
         if let Some(inner) = rest.strip_prefix('(') {
             let end = closing(inner).ok_or(ParseError::Incomplete)?;
@@ -244,19 +244,19 @@ impl<'a> Lexer<'a> {
             if !is_name {
                 return Err(ParseError::Unexpected(format!("${{{inner}}}")));
             }
-            return Ok(Part::Variable { name: name.to_owned(), default, is_quoted });
+            return Ok(WordPart::Variable { name: name.to_owned(), default, is_quoted });
         }
         let special = rest.starts_with(['?', '#', '@', '*', '$', '!']);
         let end = if special { 1 } else { name_length(rest) };
         let name = rest[..end].to_owned();
         self.rest = &rest[end..];
         Ok(match name.is_empty() {
-            true => Part::Quoted("$".to_owned()),
-            false => Part::Variable { name, default: None, is_quoted },
+            true => WordPart::Quoted("$".to_owned()),
+            false => WordPart::Variable { name, default: None, is_quoted },
         })
     }
 
-    fn command(&mut self, inner: &str, is_quoted: bool) -> Result<Part, ParseError> {
+    fn command(&mut self, inner: &str, is_quoted: bool) -> Result<WordPart, ParseError> {
         if self.depth >= DEPTH_MAX {
             return Err(ParseError::Unexpected("nesting is too deep".to_owned()));
         }
@@ -264,7 +264,7 @@ impl<'a> Lexer<'a> {
         let mut parser = Parser { tokens, at: 0, depth: self.depth };
         let node = parser.sequence(&[])?;
         match parser.peek() {
-            None => Ok(Part::Command { node: Box::new(node), is_quoted }),
+            None => Ok(WordPart::Command { node: Box::new(node), is_quoted }),
             Some(token) => Err(ParseError::Unexpected(format!("{token:?}"))),
         }
     }
@@ -272,7 +272,7 @@ impl<'a> Lexer<'a> {
 
 fn flush(word: &mut Word, bare: &mut String) {
     if !bare.is_empty() {
-        word.push(Part::Bare(std::mem::take(bare)));
+        word.push(WordPart::Bare(std::mem::take(bare)));
     }
 }
 
@@ -326,7 +326,7 @@ impl Parser {
     fn keyword(&self) -> Option<&str> {
         match self.peek() {
             Some(Token::Word(word)) => match word.as_slice() {
-                [Part::Bare(text)] => Some(text),
+                [WordPart::Bare(text)] => Some(text),
                 _ => None,
             },
             _ => None,
@@ -354,7 +354,7 @@ impl Parser {
     }
 
     /// Parses commands up to one of the keywords, a closing parenthesis or the end.
-    fn sequence(&mut self, ends: &[&str]) -> Result<Node, ParseError> {
+    fn sequence(&mut self, ends: &[&str]) -> Result<ShellCommand, ParseError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(ParseError::Unexpected("nesting is too deep".to_owned()));
@@ -376,11 +376,11 @@ impl Parser {
         self.depth -= 1;
         Ok(match nodes.len() {
             1 => nodes.remove(0),
-            _ => Node::Sequence(nodes),
+            _ => ShellCommand::Sequence(nodes),
         })
     }
 
-    fn and_or(&mut self) -> Result<Node, ParseError> {
+    fn and_or(&mut self) -> Result<ShellCommand, ParseError> {
         let mut left = self.pipeline()?;
         loop {
             let is_and = self.take_operator("&&");
@@ -389,30 +389,35 @@ impl Parser {
             }
             while self.take_operator(";") {}
             let right = Box::new(self.pipeline()?);
-            left = if is_and { Node::And(Box::new(left), right) } else { Node::Or(Box::new(left), right) };
+            left =
+                if is_and { ShellCommand::And(Box::new(left), right) } else { ShellCommand::Or(Box::new(left), right) };
         }
     }
 
-    fn pipeline(&mut self) -> Result<Node, ParseError> {
+    fn pipeline(&mut self) -> Result<ShellCommand, ParseError> {
         if self.take_keyword("!") {
             let inner = self.piped()?;
-            return Ok(Node::Not(Box::new(inner)));
+            return Ok(ShellCommand::Not(Box::new(inner)));
         }
         self.piped()
     }
 
-    fn piped(&mut self) -> Result<Node, ParseError> {
+    fn piped(&mut self) -> Result<ShellCommand, ParseError> {
         let mut nodes = vec![self.command()?];
         while self.take_operator("|") {
             nodes.push(self.command()?);
         }
-        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::Pipe(nodes) })
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { ShellCommand::Pipe(nodes) })
     }
 
-    fn command(&mut self) -> Result<Node, ParseError> {
+    fn command(&mut self) -> Result<ShellCommand, ParseError> {
         if self.take_operator("(") {
             let inner = self.sequence(&[])?;
-            return if self.take_operator(")") { Ok(Node::Subshell(Box::new(inner))) } else { Err(self.surprise()) };
+            return if self.take_operator(")") {
+                Ok(ShellCommand::Subshell(Box::new(inner)))
+            } else {
+                Err(self.surprise())
+            };
         }
         let keyword = self.keyword().unwrap_or_default().to_owned();
         match keyword.as_str() {
@@ -421,7 +426,7 @@ impl Parser {
                 self.at += 1;
                 let condition = Box::new(self.sequence(&["do"])?);
                 let body = Box::new(self.loop_body()?);
-                Ok(Node::While { condition, is_until: keyword == "until", body })
+                Ok(ShellCommand::While { condition, is_until: keyword == "until", body })
             }
             "for" => self.for_command(),
             "{" => {
@@ -429,22 +434,22 @@ impl Parser {
                 let inner = self.sequence(&["}"])?;
                 self.expect_keyword("}")?;
                 let redirects = self.redirects()?;
-                Ok(Node::Group(Box::new(inner), redirects))
+                Ok(ShellCommand::Group(Box::new(inner), redirects))
             }
             "case" | "function" | "select" => Err(ParseError::Unexpected(keyword)),
             _ => self.simple(),
         }
     }
 
-    fn loop_body(&mut self) -> Result<Node, ParseError> {
+    fn loop_body(&mut self) -> Result<ShellCommand, ParseError> {
         self.expect_keyword("do")?;
         let body = self.sequence(&["done"])?;
         self.expect_keyword("done")?;
         let redirects = self.redirects()?;
-        Ok(if redirects.is_empty() { body } else { Node::Group(Box::new(body), redirects) })
+        Ok(if redirects.is_empty() { body } else { ShellCommand::Group(Box::new(body), redirects) })
     }
 
-    fn if_command(&mut self) -> Result<Node, ParseError> {
+    fn if_command(&mut self) -> Result<ShellCommand, ParseError> {
         self.at += 1;
         let mut arms = Vec::new();
         loop {
@@ -460,10 +465,10 @@ impl Parser {
             false => None,
         };
         self.expect_keyword("fi")?;
-        Ok(Node::If { arms, otherwise })
+        Ok(ShellCommand::If { arms, otherwise })
     }
 
-    fn for_command(&mut self) -> Result<Node, ParseError> {
+    fn for_command(&mut self) -> Result<ShellCommand, ParseError> {
         self.at += 1;
         let name = self.keyword().ok_or_else(|| self.surprise())?.to_owned();
         self.at += 1;
@@ -476,10 +481,10 @@ impl Parser {
         }
         while self.take_operator(";") {}
         let body = Box::new(self.loop_body()?);
-        Ok(Node::For { name, words, body })
+        Ok(ShellCommand::For { name, words, body })
     }
 
-    fn simple(&mut self) -> Result<Node, ParseError> {
+    fn simple(&mut self) -> Result<ShellCommand, ParseError> {
         let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             match self.peek() {
@@ -497,7 +502,7 @@ impl Parser {
         if assignments.is_empty() && words.is_empty() && redirects.is_empty() {
             return Err(self.surprise());
         }
-        Ok(Node::Simple { assignments, words, redirects })
+        Ok(ShellCommand::Simple { assignments, words, redirects })
     }
 
     fn redirects(&mut self) -> Result<Vec<Redirect>, ParseError> {
@@ -512,8 +517,8 @@ impl Parser {
         let Some(Token::Redirect(from, kind)) = self.peek().cloned() else { return Err(self.surprise()) };
         self.at += 1;
         let to = match kind {
-            "&1" => RedirectTo::Same(Stream::Stdout),
-            "&2" => RedirectTo::Same(Stream::Stderr),
+            "&1" => RedirectTo::Same(OutputStream::Stdout),
+            "&2" => RedirectTo::Same(OutputStream::Stderr),
             kind => {
                 let Some(Token::Word(word)) = self.peek().cloned() else { return Err(self.surprise()) };
                 self.at += 1;
@@ -525,14 +530,14 @@ impl Parser {
 }
 
 fn assignment(word: &Word) -> Option<(String, Word)> {
-    let [Part::Bare(first), rest @ ..] = word.as_slice() else { return None };
+    let [WordPart::Bare(first), rest @ ..] = word.as_slice() else { return None };
     let (name, value) = first.split_once('=')?;
     let is_name =
         !name.is_empty() && name_length(name) == name.len() && !name.starts_with(|c: char| c.is_ascii_digit());
     is_name.then(|| {
         let mut parts = Word::new();
         if !value.is_empty() {
-            parts.push(Part::Bare(value.to_owned()));
+            parts.push(WordPart::Bare(value.to_owned()));
         }
         parts.extend_from_slice(rest);
         (name.to_owned(), parts)

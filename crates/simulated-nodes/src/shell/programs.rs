@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::duration;
-use crate::shell::files::{Entry, resolve};
+use crate::shell::files::{FileEntry, resolve};
 use crate::shell::interpret::{Flow, Shell};
 use crate::shell::streams::Io;
 use crate::shell::{tar, text_programs};
@@ -106,7 +106,7 @@ async fn control(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
         ("cd", arguments) => {
             let home = shell.vars.get("HOME").cloned().unwrap_or_else(|| "/root".to_owned());
             let dir = resolve(&shell.dir, arguments.first().unwrap_or(&home.as_str()));
-            let is_dir = shell.files.lock().get(&dir) == Some(&Entry::Dir);
+            let is_dir = shell.files.lock().get(&dir) == Some(&FileEntry::Dir);
             if !is_dir {
                 return Some(
                     shell.complain(io, format!("sh: cd: can't cd to {dir}: No such file or directory"), 1).await,
@@ -240,11 +240,11 @@ async fn copy(shell: &mut Shell, name: &str, paths: &[String], io: &Io) -> Flow 
     let mut failure = None;
     {
         let mut files = shell.files.lock();
-        let is_dir = files.get(target) == Some(&Entry::Dir);
+        let is_dir = files.get(target) == Some(&FileEntry::Dir);
         for source in sources {
             let base = source.rsplit('/').next().unwrap_or_default();
             let to = if is_dir { resolve(target, base) } else { target.clone() };
-            let copied: Vec<(String, Entry)> = files
+            let copied: Vec<(String, FileEntry)> = files
                 .below(source)
                 .map(|(path, entry)| (format!("{to}{}", &path[source.len()..]), entry.clone()))
                 .collect();
@@ -253,8 +253,8 @@ async fn copy(shell: &mut Shell, name: &str, paths: &[String], io: &Io) -> Flow 
             }
             for (path, entry) in copied {
                 let done = match entry {
-                    Entry::Dir => files.make_dir(&path, true),
-                    Entry::File { bytes, mode } => files.write(&path, bytes, mode),
+                    FileEntry::Dir => files.make_dir(&path, true),
+                    FileEntry::File { bytes, mode } => files.write(&path, bytes, mode),
                 };
                 if let Err(error) = done {
                     failure = Some(format!("{name}: {path}: {error}"));
@@ -282,8 +282,8 @@ async fn list(shell: &mut Shell, operands: &[&str], long: bool, all: bool, singl
                 out.push_str(&format!("{operand}:\n"));
             }
             let names: Vec<String> = match files.get(&path) {
-                Some(Entry::File { .. }) => vec![(*operand).to_owned()],
-                Some(Entry::Dir) => files
+                Some(FileEntry::File { .. }) => vec![(*operand).to_owned()],
+                Some(FileEntry::Dir) => files
                     .list(&path)
                     .unwrap_or_default()
                     .into_iter()
@@ -301,9 +301,9 @@ async fn list(shell: &mut Shell, operands: &[&str], long: bool, all: bool, singl
                     out.push('\n');
                     continue;
                 }
-                let full = if files.get(&path) == Some(&Entry::Dir) { resolve(&path, &name) } else { path.clone() };
+                let full = if files.get(&path) == Some(&FileEntry::Dir) { resolve(&path, &name) } else { path.clone() };
                 let (kind, size) = match files.get(&full) {
-                    Some(Entry::File { bytes, mode }) => {
+                    Some(FileEntry::File { bytes, mode }) => {
                         (if mode & 0o111 != 0 { "-rwxr-xr-x" } else { "-rw-r--r--" }, bytes.len())
                     }
                     _ => ("drwxr-xr-x", 4096),
@@ -319,5 +319,5 @@ async fn list(shell: &mut Shell, operands: &[&str], long: bool, all: bool, singl
             return flow;
         }
     }
-    shell.say(&io.stdout, &Bytes::from(out)).await
+    shell.write(&io.stdout, &Bytes::from(out)).await
 }

@@ -13,7 +13,7 @@ use crate::shell::terminal::Terminal;
 /// Capacity of a pipe between two commands, which run one after the other.
 pub const PIPE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum recorded output of a prediction.
-const REHEARSED_BYTES_MAX: usize = 4 * 1024 * 1024;
+const PREDICTED_BYTES_MAX: usize = 4 * 1024 * 1024;
 const READ_BYTES: usize = 32 * 1024;
 
 /// Output with its time since the start.
@@ -25,7 +25,7 @@ pub struct TimedOutput {
 
 /// The output of a command.
 #[derive(Clone)]
-pub enum Sink {
+pub enum OutputSink {
     Null,
     Pipe(Arc<Mutex<Vec<u8>>>),
     Client(Arc<tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>>),
@@ -38,7 +38,7 @@ pub enum Sink {
 #[derive(Debug)]
 pub struct Closed;
 
-impl Sink {
+impl OutputSink {
     pub async fn write(&self, bytes: &[u8], after: Duration) -> Result<(), Closed> {
         match self {
             Self::Null => Ok(()),
@@ -60,7 +60,7 @@ impl Sink {
             Self::Timed(record) => {
                 let mut record = record.lock();
                 let kept: usize = record.iter().map(|output| output.bytes.len()).sum();
-                if kept + bytes.len() > REHEARSED_BYTES_MAX {
+                if kept + bytes.len() > PREDICTED_BYTES_MAX {
                     // The oldest output is dropped, as by log rotation.
                     let half = record.len() / 2;
                     record.drain(..half);
@@ -74,14 +74,14 @@ impl Sink {
 
 /// The input of a command.
 #[derive(Clone)]
-pub enum Source {
+pub enum InputSource {
     Empty,
     Bytes(Arc<Mutex<Bytes>>),
     Client(Arc<tokio::sync::Mutex<Box<dyn AsyncRead + Send + Unpin>>>),
     Terminal(Arc<Terminal>),
 }
 
-impl Source {
+impl InputSource {
     pub fn of(bytes: impl Into<Bytes>) -> Self {
         Self::Bytes(Arc::new(Mutex::new(bytes.into())))
     }
@@ -152,7 +152,7 @@ impl Source {
 /// The streams of one command.
 #[derive(Clone)]
 pub struct Io {
-    pub stdin: Source,
-    pub stdout: Sink,
-    pub stderr: Sink,
+    pub stdin: InputSource,
+    pub stdout: OutputSink,
+    pub stderr: OutputSink,
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::shell::Files;
-use crate::shell::files::{Entry, FileError, resolve};
+use crate::shell::files::{FileEntry, FileError, resolve};
 use crate::shell::interpret::{Flow, Shell};
 use crate::shell::streams::Io;
 
@@ -40,7 +40,7 @@ pub async fn run(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
     if flags.contains('c') {
         let packed = pack(&shell.files.lock(), &dir, &paths);
         return match packed {
-            Ok(bytes) if archive == "-" => shell.say(&io.stdout, &bytes).await,
+            Ok(bytes) if archive == "-" => shell.write(&io.stdout, &bytes).await,
             Ok(bytes) => {
                 let written = shell.files.lock().write(&file, bytes.into(), 0o644);
                 finish(shell, io, written.map_err(|error| TarError::File(archive, error))).await
@@ -57,7 +57,7 @@ pub async fn run(shell: &mut Shell, arguments: &[&str], io: &Io) -> Flow {
         Ok(bytes) => {
             let names = read(&bytes).map(|entries| entries.into_iter().map(|entry| entry.0 + "\n").collect::<String>());
             return match names {
-                Ok(names) => shell.say(&io.stdout, names.as_bytes()).await,
+                Ok(names) => shell.write(&io.stdout, names.as_bytes()).await,
                 Err(error) => finish(shell, io, Err(error)).await,
             };
         }
@@ -95,10 +95,10 @@ pub fn pack(files: &Files, dir: &str, paths: &[&str]) -> Result<Vec<u8>, TarErro
     Ok(out)
 }
 
-fn put(out: &mut Vec<u8>, name: &str, entry: &Entry) {
+fn put(out: &mut Vec<u8>, name: &str, entry: &FileEntry) {
     let (name, kind, mode, bytes) = match entry {
-        Entry::Dir => (format!("{}/", name.trim_end_matches('/')), b'5', 0o755, Bytes::new()),
-        Entry::File { bytes, mode } => (name.to_owned(), b'0', *mode, bytes.clone()),
+        FileEntry::Dir => (format!("{}/", name.trim_end_matches('/')), b'5', 0o755, Bytes::new()),
+        FileEntry::File { bytes, mode } => (name.to_owned(), b'0', *mode, bytes.clone()),
     };
     if name.len() > 100 {
         // A long name precedes the entry as a special entry.
@@ -144,8 +144,8 @@ pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarEr
     for (name, entry) in read(archive)? {
         let path = resolve(dir, name.trim_start_matches('/'));
         let done = match entry {
-            Entry::Dir => files.make_dir(&path, true),
-            Entry::File { bytes, mode } => {
+            FileEntry::Dir => files.make_dir(&path, true),
+            FileEntry::File { bytes, mode } => {
                 files.seed_dir(path.rsplit_once('/').map_or("/", |(dir, _)| if dir.is_empty() { "/" } else { dir }));
                 files.write(&path, bytes, mode)
             }
@@ -156,7 +156,7 @@ pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarEr
 }
 
 /// Returns the files and directories of an archive; links and devices are omitted.
-fn read(archive: &Bytes) -> Result<Vec<(String, Entry)>, TarError> {
+fn read(archive: &Bytes) -> Result<Vec<(String, FileEntry)>, TarError> {
     let mut entries = Vec::new();
     let mut long_name: Option<String> = None;
     let mut at = 0;
@@ -186,9 +186,9 @@ fn read(archive: &Bytes) -> Result<Vec<(String, Entry)>, TarError> {
                 let name = long_name.take().unwrap_or(plain);
                 let mode = number(&block[100..108]).unwrap_or(0o644) as u32 & 0o7777;
                 match kind {
-                    b'5' => entries.push((name, Entry::Dir)),
-                    b'0' | 0 if name.ends_with('/') => entries.push((name, Entry::Dir)),
-                    b'0' | 0 => entries.push((name, Entry::File { bytes, mode })),
+                    b'5' => entries.push((name, FileEntry::Dir)),
+                    b'0' | 0 if name.ends_with('/') => entries.push((name, FileEntry::Dir)),
+                    b'0' | 0 => entries.push((name, FileEntry::File { bytes, mode })),
                     _ => {}
                 }
             }
@@ -225,17 +225,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::shell::Place;
+    use crate::shell::ShellEnvironment;
 
     proptest! {
         #[test]
         fn files_round_trip_through_an_archive(names in prop::collection::btree_set("[a-z]{1,120}(/[a-z]{1,80})?", 1..6), content in prop::collection::vec(any::<u8>(), 0..1500)) {
-            let mut files = Files::new(&Place::default());
+            let mut files = Files::new(&ShellEnvironment::default());
             for name in &names {
                 files.seed(&format!("/data/{name}"), content.clone());
             }
             let archive = Bytes::from(pack(&files, "/", &["/data"]).expect("packed"));
-            let mut copy = Files::new(&Place::default());
+            let mut copy = Files::new(&ShellEnvironment::default());
             unpack(&mut copy, "/", &archive).expect("unpacked");
             for name in &names {
                 let path = format!("/data/{name}");
@@ -245,7 +245,7 @@ mod tests {
 
         #[test]
         fn hostile_archives_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-            let _ = unpack(&mut Files::new(&Place::default()), "/", &bytes.into());
+            let _ = unpack(&mut Files::new(&ShellEnvironment::default()), "/", &bytes.into());
         }
     }
 }

@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 use pod_streams::Streams;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::shell::interpret::{Clock, Flow, Shell};
+use crate::shell::interpret::{Flow, Shell, ShellClock};
 use crate::shell::parse::{ParseError, parse};
 use crate::shell::programs::is_known;
-use crate::shell::streams::{Closed, Io, Sink, Source};
-use crate::shell::{Files, Place};
+use crate::shell::streams::{Closed, InputSource, Io, OutputSink};
+use crate::shell::{Files, ShellEnvironment};
 
 /// Maximum line length; longer ones are cut.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -81,7 +81,7 @@ pub enum Ended {
 
 /// Runs a command for a client, with the client's streams.
 pub async fn run_session(
-    place: Arc<Place>,
+    environment: Arc<ShellEnvironment>,
     files: Arc<Mutex<Files>>,
     command: &[String],
     tty: bool,
@@ -93,26 +93,27 @@ pub async fn run_session(
     }
     let Streams { stdin, stdout, stderr, .. } = streams;
     let client = |stream: Option<Box<dyn AsyncWrite + Send + Unpin>>| match stream {
-        Some(stream) => Sink::Client(Arc::new(tokio::sync::Mutex::new(stream))),
-        None => Sink::Null,
+        Some(stream) => OutputSink::Client(Arc::new(tokio::sync::Mutex::new(stream))),
+        None => OutputSink::Null,
     };
     let io = match stdout {
         Some(output) if tty => {
             let terminal =
                 Arc::new(Terminal { input: tokio::sync::Mutex::new(stdin), output: tokio::sync::Mutex::new(output) });
             Io {
-                stdin: Source::Terminal(Arc::clone(&terminal)),
-                stdout: Sink::Terminal(Arc::clone(&terminal)),
-                stderr: Sink::Terminal(terminal),
+                stdin: InputSource::Terminal(Arc::clone(&terminal)),
+                stdout: OutputSink::Terminal(Arc::clone(&terminal)),
+                stderr: OutputSink::Terminal(terminal),
             }
         }
         stdout => Io {
-            stdin: stdin.map_or(Source::Empty, |stream| Source::Client(Arc::new(tokio::sync::Mutex::new(stream)))),
+            stdin: stdin
+                .map_or(InputSource::Empty, |stream| InputSource::Client(Arc::new(tokio::sync::Mutex::new(stream)))),
             stdout: client(stdout),
             stderr: client(stderr),
         },
     };
-    let mut shell = Shell::new(place, files, Clock::Real);
+    let mut shell = Shell::new(environment, files, ShellClock::Real);
     match shell.run_command(command, &io).await {
         Flow::Exit(code) => Ended::Exit(code),
         Flow::OutOfTime => Ended::Exit(141),
@@ -122,15 +123,15 @@ pub async fn run_session(
 
 /// Reads and runs commands line by line until the end of the input.
 pub async fn interact(shell: &mut Shell, io: &Io) -> Flow {
-    if shell.is_rehearsal() {
+    if shell.is_prediction() {
         return Flow::Next;
     }
-    let is_terminal = matches!(io.stdin, Source::Terminal(_));
+    let is_terminal = matches!(io.stdin, InputSource::Terminal(_));
     let mut pending = String::new();
     loop {
         if is_terminal {
             let prompt = if pending.is_empty() { format!("{} # ", shell.dir) } else { "> ".to_owned() };
-            let flow = shell.say(&io.stdout, prompt.as_bytes()).await;
+            let flow = shell.write(&io.stdout, prompt.as_bytes()).await;
             if flow != Flow::Next {
                 return flow;
             }

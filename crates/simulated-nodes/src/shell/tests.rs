@@ -23,8 +23,8 @@ fn container(script: &str) -> Value {
 #[track_caller]
 fn check(script: &str, expected: &str, code: i32, seconds: u64) {
     let container = container(script);
-    let length = Length { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: 5000 };
-    let (written, end) = rehearse(&pod(), &container, &command_of(&container), length).expect("simulated");
+    let length = PredictionLimits { start: Timestamp::UNIX_EPOCH, horizon: crate::duration::FOREVER, commands: 5000 };
+    let (written, end) = simulate_run(&pod(), &container, &command_of(&container), length).expect("simulated");
     let text: Vec<u8> = written.iter().flat_map(|output| output.bytes.to_vec()).collect();
     assert_eq!(String::from_utf8_lossy(&text), expected, "{script}");
     assert_eq!(end, Some((Duration::from_secs(seconds), code)), "{script}");
@@ -69,16 +69,16 @@ fn scripts_are_interpreted() {
 #[test]
 fn endless_scripts_are_recognized() {
     for script in ["while true; do date; sleep 1; done", "sleep infinity", "while :; do :; done", "yes"] {
-        assert_eq!(foretell(&pod(), &container(script)), Some(None), "{script}");
+        assert_eq!(predict_end(&pod(), &container(script)), Some(None), "{script}");
     }
 }
 
 #[test]
 fn unknown_programs_are_not_predicted() {
     for script in ["nginx -g 'daemon off;'", "echo hi; java -jar app.jar", "cat <<EOF", "server &"] {
-        assert_eq!(foretell(&pod(), &container(script)), None, "{script}");
+        assert_eq!(predict_end(&pod(), &container(script)), None, "{script}");
     }
-    assert_eq!(foretell(&pod(), &json!({"name": "main", "image": "nginx"})), None);
+    assert_eq!(predict_end(&pod(), &json!({"name": "main", "image": "nginx"})), None);
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn output_has_its_time() {
 proptest! {
     #[test]
     fn no_script_panics(script in "[a-z0-9$(){}'\"`;|&<>! \n\\-=\\[\\]*?#]{0,80}") {
-        let _ = foretell(&pod(), &container(&script));
+        let _ = predict_end(&pod(), &container(&script));
     }
 
     #[test]
     fn no_nesting_is_too_deep(opening in prop::sample::select(vec!["(", "$(", "{ ", "if ", "! ", "while ", "\"$(", "echo $("]), depth in 1usize..3000) {
-        let _ = foretell(&pod(), &container(&opening.repeat(depth)));
+        let _ = predict_end(&pod(), &container(&opening.repeat(depth)));
     }
 }

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::shell::files::{Entry, resolve};
+use crate::shell::files::{FileEntry, resolve};
 use crate::shell::interpret::{Flow, Shell};
 use crate::shell::programs::is_known;
 use crate::shell::streams::Io;
@@ -14,7 +14,7 @@ pub async fn run(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
         ("echo", words) => echo(words),
         ("printf", [format, values @ ..]) => printf(format, values),
         ("pwd", _) => format!("{}\n", shell.dir),
-        ("hostname", _) => format!("{}\n", shell.place.hostname),
+        ("hostname", _) => format!("{}\n", shell.environment.hostname),
         ("whoami", _) => "root\n".to_owned(),
         ("id", _) => "uid=0(root) gid=0(root) groups=0(root)\n".to_owned(),
         ("tty", _) => "not a tty\n".to_owned(),
@@ -22,7 +22,7 @@ pub async fn run(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
         ("uname", options) => uname(shell, options),
         ("uptime", _) => " up\n".to_owned(),
         ("date", options) => date(shell, options),
-        ("ps", _) => format!("PID   USER     COMMAND\n    1 root     {}\n", shell.place.process),
+        ("ps", _) => format!("PID   USER     COMMAND\n    1 root     {}\n", shell.environment.process),
         ("env" | "printenv", []) => shell.vars.iter().map(|(name, value)| format!("{name}={value}\n")).collect(),
         ("printenv", names) => {
             let found: Vec<&String> = names.iter().filter_map(|name| shell.vars.get(*name)).collect();
@@ -46,7 +46,7 @@ pub async fn run(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> 
         }
         _ => return None,
     };
-    Some(shell.say(&io.stdout, text.as_bytes()).await)
+    Some(shell.write(&io.stdout, text.as_bytes()).await)
 }
 
 fn echo(words: &[&str]) -> String {
@@ -101,10 +101,10 @@ fn printf(format: &str, values: &[&str]) -> String {
 
 fn uname(shell: &Shell, options: &[&str]) -> String {
     match options.first() {
-        Some(&"-n") => format!("{}\n", shell.place.hostname),
+        Some(&"-n") => format!("{}\n", shell.environment.hostname),
         Some(&"-m") => "x86_64\n".to_owned(),
         Some(&"-r") => "simulated\n".to_owned(),
-        Some(&"-a") => format!("Linux {} simulated #1 SMP x86_64 Linux\n", shell.place.hostname),
+        Some(&"-a") => format!("Linux {} simulated #1 SMP x86_64 Linux\n", shell.environment.hostname),
         _ => "Linux\n".to_owned(),
     }
 }
@@ -139,11 +139,11 @@ async fn yes(shell: &mut Shell, words: &[&str], io: &Io) -> Flow {
     let block = line.repeat(1024);
     loop {
         // Ends when a pipe is full or the reader is gone.
-        let flow = shell.say(&io.stdout, block.as_bytes()).await;
+        let flow = shell.write(&io.stdout, block.as_bytes()).await;
         if flow != Flow::Next {
             return flow;
         }
-        if shell.is_rehearsal() {
+        if shell.is_prediction() {
             return Flow::OutOfTime;
         }
         tokio::task::yield_now().await;
@@ -159,7 +159,7 @@ async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> F
     };
     if name == "tr" {
         let text = String::from_utf8_lossy(&io.stdin.read_all().await).into_owned();
-        return shell.say(&io.stdout, translate(&text, &options, &operands).as_bytes()).await;
+        return shell.write(&io.stdout, translate(&text, &options, &operands).as_bytes()).await;
     }
     if name == "tee" {
         return tee(shell, &options, &operands, io).await;
@@ -167,7 +167,7 @@ async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> F
     // Copies for as long as there is input.
     if name == "cat" && operands.is_empty() {
         while let Some(piece) = io.stdin.read().await {
-            let flow = shell.say(&io.stdout, &piece).await;
+            let flow = shell.write(&io.stdout, &piece).await;
             if flow != Flow::Next {
                 return flow;
             }
@@ -194,7 +194,7 @@ async fn filter(shell: &mut Shell, name: &str, arguments: &[&str], io: &Io) -> F
         }
     }
     let out = transform(shell, name, &options, pattern, input);
-    shell.say(&io.stdout, &out).await
+    shell.write(&io.stdout, &out).await
 }
 
 /// Splits options from operands; `-n 5` counts as one option.
@@ -333,7 +333,7 @@ async fn tee(shell: &mut Shell, options: &[String], operands: &[&str], io: &Io) 
             }
         }
     }
-    shell.say(&io.stdout, &input).await
+    shell.write(&io.stdout, &input).await
 }
 
 /// Evaluates a `test` expression.
@@ -346,11 +346,11 @@ pub fn test(shell: &Shell, words: &[&str]) -> bool {
             drop(files);
             !test(shell, rest)
         }
-        ["-d", path] => entry(path) == Some(Entry::Dir),
-        ["-f", path] => matches!(entry(path), Some(Entry::File { .. })),
+        ["-d", path] => entry(path) == Some(FileEntry::Dir),
+        ["-f", path] => matches!(entry(path), Some(FileEntry::File { .. })),
         ["-e" | "-r" | "-w", path] => entry(path).is_some(),
-        ["-x", path] => entry(path) == Some(Entry::Dir) || is_known(path),
-        ["-s", path] => matches!(entry(path), Some(Entry::File { bytes, .. }) if !bytes.is_empty()),
+        ["-x", path] => entry(path) == Some(FileEntry::Dir) || is_known(path),
+        ["-s", path] => matches!(entry(path), Some(FileEntry::File { bytes, .. }) if !bytes.is_empty()),
         ["-z", text] => text.is_empty(),
         ["-n", text] | [text] => !text.is_empty(),
         [left, "=" | "==", right] => left == right,

@@ -24,10 +24,10 @@ pub fn find_etcd() -> Option<PathBuf> {
             return Some(candidate.clone());
         }
     }
-    eprintln!(
-        "SKIPPED: no etcd 3.5 or later found (looked at $FLOTILLA_ETCD, ~/.cache/flotilla/bin/etcd and $PATH; \
+    test_skip::skip(format_args!(
+        "no etcd 3.5 or later found (looked at $FLOTILLA_ETCD, ~/.cache/flotilla/bin/etcd and $PATH; \
          found but too old: {candidates:?})"
-    );
+    ));
     None
 }
 

@@ -1,7 +1,7 @@
 //! The host itself: memory, disk, limits, and what its kind of machines needs.
 
 use async_trait::async_trait;
-use provisioners::host::{Check as HostCheck, Standing, Wanted, gather, judge as judge_host};
+use provisioners::host::{Check as HostCheck, CheckStatus, HostUse, gather, judge as judge_host};
 
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::spec::Kind;
@@ -16,7 +16,7 @@ impl Check for Host {
 
     async fn gather(&self, patient: &Patient) -> Evidence {
         let bed = patient.bed();
-        let wanted = Wanted {
+        let wanted = HostUse {
             lxd: bed.is_some_and(|(_, spec)| spec.provisioner == Kind::Lxd),
             containerd: bed.is_some_and(|(_, spec)| {
                 spec.members.iter().any(|member| member.runtime.as_deref() == Some("containerd"))
@@ -32,7 +32,7 @@ impl Check for Host {
 }
 
 pub fn judge(checks: &[HostCheck]) -> Vec<Finding> {
-    let wrong = checks.iter().filter(|check| check.standing == Standing::Broken);
+    let wrong = checks.iter().filter(|check| check.standing == CheckStatus::Broken);
     let finding = |check: &HostCheck| {
         let subject = format!("{} {}:", check.area, check.name);
         let command = check.repair.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use provisioners::Condition;
-use provisioners::lxd::{MACHINE_LOG, Settings};
+use provisioners::lxd::{LxdSettings, MACHINE_LOG};
 
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
@@ -151,7 +151,7 @@ fn judge_machine(machine: &MachineSeen, hints: &Hints) -> Option<Finding> {
 fn log_command(machine: &MachineSeen, hints: &Hints) -> String {
     let Some(place) = &hints.place else { return String::new() };
     if hints.is_lxd && machine.is_member {
-        let instance = Settings::new(place.name(), PathBuf::new()).instance(&machine.name);
+        let instance = LxdSettings::new(place.name(), PathBuf::new()).instance(&machine.name);
         return format!("lxc exec {instance} -- tail -n 50 {MACHINE_LOG}");
     }
     format!("tail -n 50 {}", place.log_of(&machine.name).display())

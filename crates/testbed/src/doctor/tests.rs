@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use object::Object;
 use provisioners::Condition;
 use provisioners::host::ports::Listener;
-use provisioners::host::{Check as HostCheck, Repair, Standing};
+use provisioners::host::{Check as HostCheck, CheckStatus, Repair};
 use serde_json::{Value, json};
 
 use super::certificates::{CertificateSeen, Term};
@@ -68,13 +68,13 @@ fn a_full_disk_is_found_on_the_host() {
         repair: Some(Repair::Advice("free some room there".into())),
     };
     check(
-        Evidence::Host(vec![check_of(Standing::Broken)]),
+        Evidence::Host(vec![check_of(CheckStatus::Broken)]),
         Layer::Host,
         "disk /beds: 3 MiB free",
         "1024 MiB are needed",
         "free some room there",
     );
-    check_healthy(Evidence::Host(vec![check_of(Standing::Good), check_of(Standing::Note)]));
+    check_healthy(Evidence::Host(vec![check_of(CheckStatus::Good), check_of(CheckStatus::Note)]));
 }
 
 fn machine(name: &str, condition: Condition) -> MachineSeen {

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::Object;
-use provisioners::process::wire::{Dial, Pipe};
+use provisioners::process::forward::{Dial, Pipe};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 

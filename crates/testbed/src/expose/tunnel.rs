@@ -13,7 +13,7 @@ use cluster_client::remote::connect::open_http1_as;
 use cluster_client::remote::credentials::CredentialSource;
 use cluster_client::remote::tls::ClientIdentity;
 use pod_streams::client::{StreamTarget, port_forward};
-use provisioners::process::wire::Pipe;
+use provisioners::process::forward::Pipe;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use async_trait::async_trait;
-use provisioners::process::wire::Wire;
-use provisioners::process::{Processes, Report};
+use provisioners::process::forward::NetworkFault;
+use provisioners::process::{ProcessReport, Processes};
 use provisioners::{Condition, Error, Forward, Machine, Output, Provisioner};
 use tokio::time::Instant;
 
@@ -81,7 +81,7 @@ impl SupervisorClient {
         }
     }
 
-    pub async fn reports(&self) -> anyhow::Result<Vec<Report>> {
+    pub async fn reports(&self) -> anyhow::Result<Vec<ProcessReport>> {
         match self.ask(&Request::Reports).await? {
             Answer::Reports { reports } => Ok(reports),
             other => bail!("unexpected answer {other:?}"),
@@ -92,7 +92,7 @@ impl SupervisorClient {
         self.do_it(Request::Kill { name: name.to_owned() }).await
     }
 
-    pub async fn set_wire(&self, name: &str, forward: &str, wire: Wire) -> Result<(), Error> {
+    pub async fn set_wire(&self, name: &str, forward: &str, wire: NetworkFault) -> Result<(), Error> {
         self.do_it(Request::SetWire { name: name.to_owned(), forward: forward.to_owned(), wire }).await
     }
 

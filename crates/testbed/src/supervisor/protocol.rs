@@ -1,7 +1,7 @@
 //! Requests to a supervisor and its responses, one line of JSON each.
 
-use provisioners::process::Report;
-use provisioners::process::wire::Wire;
+use provisioners::process::ProcessReport;
+use provisioners::process::forward::NetworkFault;
 use provisioners::{Condition, Error, Forward, Machine};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub enum Request {
     SetWire {
         name: String,
         forward: String,
-        wire: Wire,
+        wire: NetworkFault,
     },
     /// Takes a consistent copy of the data of all machines.
     Snapshot {
@@ -66,7 +66,7 @@ pub enum Request {
 pub enum Answer {
     Done,
     Hello { pid: u32, version: String },
-    Reports { reports: Vec<Report> },
+    Reports { reports: Vec<ProcessReport> },
     Condition { condition: Condition },
     Exposures { exposures: Vec<ExposureReport> },
     NoMachine { name: String },

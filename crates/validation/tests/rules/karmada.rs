@@ -114,7 +114,7 @@ impl Karmada {
         let home = std::env::var_os("HOME").map(PathBuf::from)?;
         let programs = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from);
         if let Some(missing) = PROGRAMS.iter().find(|program| !programs.join(program).is_file()) {
-            eprintln!("SKIPPED: there is no {missing} in {}; see tools/kube/README.md", programs.display());
+            test_skip::skip(format_args!("{missing} is not in {}; see tools/kube/README.md", programs.display()));
             return None;
         }
         let folder = std::env::temp_dir().join(format!("flotilla-karmada-{}", std::process::id()));

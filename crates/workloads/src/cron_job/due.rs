@@ -14,7 +14,7 @@ const AFTER: Duration = Duration::from_millis(100);
 
 /// The start of the schedule computation.
 #[derive(Clone, Copy, Debug)]
-pub struct Since {
+pub struct ScheduleStart {
     pub created: Timestamp,
     pub last: Option<Timestamp>,
     pub deadline_seconds: Option<i64>,
@@ -30,7 +30,7 @@ pub struct Due {
 }
 
 /// Returns the last schedule time since the CronJob last ran. Times before the starting deadline are ignored.
-pub fn last_due(schedule: &Schedule, since: Since, now: Timestamp) -> Due {
+pub fn last_due(schedule: &Schedule, since: ScheduleStart, now: Timestamp) -> Due {
     let mut earliest = since.last.unwrap_or(since.created);
     if let Some(seconds) = since.deadline_seconds
         && let Ok(deadline) = now.checked_sub(SignedDuration::from_secs(seconds))
@@ -57,8 +57,8 @@ fn last_within(schedule: &Schedule, after: Timestamp, until: Timestamp) -> Optio
 }
 
 /// Returns the time until the next schedule time.
-pub fn until_next(schedule: &Schedule, since: Since, now: Timestamp) -> Option<Duration> {
-    let due = last_due(schedule, Since { deadline_seconds: None, ..since }, now);
+pub fn until_next(schedule: &Schedule, since: ScheduleStart, now: Timestamp) -> Option<Duration> {
+    let due = last_due(schedule, ScheduleStart { deadline_seconds: None, ..since }, now);
     let next = schedule.next_after(due.at.unwrap_or(due.earliest))?;
     let left = next.duration_since(now);
     Some(AFTER + if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO })
@@ -76,7 +76,7 @@ mod tests {
     fn check(schedule: &str, last: &str, deadline_seconds: Option<i64>, now: &str, expected: (&str, bool, u64)) {
         let schedule = Schedule::parse(schedule, Some("UTC")).expect("a schedule");
         let last = (!last.is_empty()).then(|| time(last));
-        let since = Since { created: time("00:00:30"), last, deadline_seconds };
+        let since = ScheduleStart { created: time("00:00:30"), last, deadline_seconds };
         let due = last_due(&schedule, since, time(now));
         let at = due.at.map(|at| at.to_string()).unwrap_or_default();
         let wait = until_next(&schedule, since, time(now)).unwrap_or_default();

@@ -15,28 +15,28 @@ use reconcile::{Committed, Controller, ObjectKey, Outcome, ReconcileError, Sourc
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::cron_job::plan::{Inputs, Plan, plan};
-use crate::own_writes::OwnWrites;
+use crate::cron_job::plan::{CronJobInputs, CronJobPlan, plan};
+use crate::events::RateLimitedRecorder;
+use crate::own_writes::OwnPodWrites;
 use crate::owners::{BY_OWNER, controller_uid};
 use crate::pod_control::is_namespace_going;
 use crate::resources;
 use crate::start::sooner;
-use crate::telling::Telling;
 
 const COMPONENT: &str = "cronjob-controller";
 const WORKERS: usize = 2;
 
 struct CronJobs {
     cluster: Arc<Cluster>,
-    telling: Telling,
-    writes: OwnWrites,
+    events: RateLimitedRecorder,
+    writes: OwnPodWrites,
 }
 
 pub async fn run(cluster: Arc<Cluster>) {
     let sources = vec![Source::each(&cluster.cron_jobs), Source::owner(&cluster.jobs, "CronJob")];
     let cancel = cluster.cancelled();
-    let telling = cluster.telling(COMPONENT);
-    let state = Arc::new(CronJobs { cluster, telling, writes: OwnWrites::default() });
+    let events = cluster.events(COMPONENT);
+    let state = Arc::new(CronJobs { cluster, events, writes: OwnPodWrites::default() });
     Controller::new(COMPONENT).run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&state), key)).await;
 }
 
@@ -49,7 +49,7 @@ async fn reconcile(state: Arc<CronJobs>, key: ObjectKey) -> Result<Outcome, Reco
     let cron_job = state.writes.newest_owner(cron_job);
     let jobs = state.cluster.jobs.list_by(BY_OWNER, cron_job.uid());
     let missing = state.gather_missing(&cron_job, &jobs).await?;
-    let inputs = Inputs { cron_job: &cron_job, jobs: &jobs, missing: &missing, now: state.cluster.now() };
+    let inputs = CronJobInputs { cron_job: &cron_job, jobs: &jobs, missing: &missing, now: state.cluster.now() };
     let plan = plan(&inputs);
     let recheck = plan.recheck;
     state.commit(&cron_job, plan).await?;
@@ -73,11 +73,11 @@ impl CronJobs {
         Ok(missing)
     }
 
-    async fn commit(&self, cron_job: &Arc<Object>, mut plan: Plan) -> Result<(), ReconcileError> {
-        for told in std::mem::take(&mut plan.told) {
-            match told.is_warning {
-                true => self.telling.warning(cron_job, told.reason, told.message),
-                false => self.telling.normal(cron_job, told.reason, told.message),
+    async fn commit(&self, cron_job: &Arc<Object>, mut plan: CronJobPlan) -> Result<(), ReconcileError> {
+        for events in std::mem::take(&mut plan.events) {
+            match events.is_warning {
+                true => self.events.warning(cron_job, events.reason, events.message),
+                false => self.events.normal(cron_job, events.reason, events.message),
             }
         }
         for job in std::mem::take(&mut plan.forget) {
@@ -95,7 +95,7 @@ impl CronJobs {
         started
     }
 
-    async fn start_job(&self, cron_job: &Object, plan: &mut Plan) -> Result<(), ReconcileError> {
+    async fn start_job(&self, cron_job: &Object, plan: &mut CronJobPlan) -> Result<(), ReconcileError> {
         let Some(job) = plan.create.take() else { return Ok(()) };
         for name in std::mem::take(&mut plan.replace) {
             let target = ResourceRef::namespaced(&resources::jobs(), cron_job.namespace(), &name);
@@ -108,7 +108,7 @@ impl CronJobs {
         let name = job.name().to_owned();
         let created = match self.cluster.client.create(target, job, WriteOptions::managed_by(FIELD_MANAGER)).await {
             Ok(created) => {
-                self.telling.normal(cron_job, "SuccessfulCreate", format!("Created job {name}"));
+                self.events.normal(cron_job, "SuccessfulCreate", format!("Created job {name}"));
                 created
             }
             Err(status) if status.is_already_exists() => {
@@ -117,7 +117,7 @@ impl CronJobs {
             }
             Err(status) if is_namespace_going(&status) => return Ok(()),
             Err(status) => {
-                self.telling.warning(cron_job, "FailedCreate", format!("Error creating job: {status}"));
+                self.events.warning(cron_job, "FailedCreate", format!("Error creating job: {status}"));
                 return Err(status.into());
             }
         };
@@ -136,17 +136,17 @@ impl CronJobs {
         };
         match self.cluster.client.delete(ResourceRef::of(&resources::jobs(), job), options).await {
             Err(status) if !status.is_not_found() => {
-                self.telling.warning(cron_job, "FailedDelete", format!("Deleted job: {status}"));
+                self.events.warning(cron_job, "FailedDelete", format!("Deleted job: {status}"));
                 Err(status.into())
             }
             _ => {
-                self.telling.normal(cron_job, "SuccessfulDelete", format!("Deleted job {}", job.name()));
+                self.events.normal(cron_job, "SuccessfulDelete", format!("Deleted job {}", job.name()));
                 Ok(())
             }
         }
     }
 
-    async fn commit_status(&self, cron_job: &Arc<Object>, plan: &Plan) -> Result<(), ReconcileError> {
+    async fn commit_status(&self, cron_job: &Arc<Object>, plan: &CronJobPlan) -> Result<(), ReconcileError> {
         let mut status = Map::new();
         if !plan.active.is_empty() {
             status.insert("active".into(), plan.active.clone().into());

@@ -10,21 +10,21 @@ use jiff::tz::TimeZone;
 use object::{GroupVersionKind, Object, time};
 use serde_json::Value;
 
-use crate::cron_job::due::{Since, last_due, until_next};
+use crate::cron_job::due::{ScheduleStart, last_due, until_next};
 use crate::owners::controller_reference;
 
 const SCHEDULED_ANNOTATION: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// An event to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CronJobEvent {
     pub is_warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct CronJobPlan {
     /// Finished Jobs beyond the history limits.
     pub forget: Vec<Arc<Object>>,
     /// Running Jobs to be replaced by a new one, by name.
@@ -34,11 +34,11 @@ pub struct Plan {
     pub active: Vec<Value>,
     pub last_schedule: Option<String>,
     pub last_successful: Option<String>,
-    pub told: Vec<Told>,
+    pub events: Vec<CronJobEvent>,
     pub recheck: Option<Duration>,
 }
 
-pub struct Inputs<'a> {
+pub struct CronJobInputs<'a> {
     pub cron_job: &'a Object,
     pub jobs: &'a [Arc<Object>],
     /// Uids of active Jobs that no longer exist.
@@ -46,13 +46,13 @@ pub struct Inputs<'a> {
     pub now: Timestamp,
 }
 
-impl Plan {
-    fn tell(&mut self, reason: &'static str, message: String) {
-        self.told.push(Told { is_warning: false, reason, message });
+impl CronJobPlan {
+    fn record(&mut self, reason: &'static str, message: String) {
+        self.events.push(CronJobEvent { is_warning: false, reason, message });
     }
 
     fn warn(&mut self, reason: &'static str, message: String) {
-        self.told.push(Told { is_warning: true, reason, message });
+        self.events.push(CronJobEvent { is_warning: true, reason, message });
     }
 
     pub fn drop_active(&mut self, uid: &str) {
@@ -60,15 +60,15 @@ impl Plan {
     }
 }
 
-pub fn plan(inputs: &Inputs<'_>) -> Plan {
+pub fn plan(inputs: &CronJobInputs<'_>) -> CronJobPlan {
     let cron_job = inputs.cron_job;
     let text = |field| cron_job.get(&["status", field]).and_then(Value::as_str).map(str::to_owned);
-    let mut plan = Plan {
+    let mut plan = CronJobPlan {
         active: cron_job.items(&["status", "active"]).to_vec(),
         last_schedule: text("lastScheduleTime"),
         last_successful: text("lastSuccessfulTime"),
         forget: surplus(cron_job, inputs.jobs),
-        ..Plan::default()
+        ..CronJobPlan::default()
     };
     plan_active(inputs, &mut plan);
     if !cron_job.is_deleting() {
@@ -82,7 +82,7 @@ pub fn end_of(job: &Object) -> Option<&'static str> {
     ["Complete", "Failed"].into_iter().find(|kind| crate::conditions::is_true(job, kind))
 }
 
-fn plan_active(inputs: &Inputs<'_>, plan: &mut Plan) {
+fn plan_active(inputs: &CronJobInputs<'_>, plan: &mut CronJobPlan) {
     for job in inputs.jobs {
         let is_active = plan.active.iter().any(|reference| reference["uid"].as_str() == Some(job.uid()));
         match end_of(job) {
@@ -94,7 +94,7 @@ fn plan_active(inputs: &Inputs<'_>, plan: &mut Plan) {
             Some(end) => {
                 if is_active {
                     plan.drop_active(job.uid());
-                    plan.tell("SawCompletedJob", format!("Saw completed job: {}, condition: {end}", job.name()));
+                    plan.record("SawCompletedJob", format!("Saw completed job: {}, condition: {end}", job.name()));
                 }
                 let completed = job.get(&["status", "completionTime"]).and_then(Value::as_str);
                 if end == "Complete" && completed > plan.last_successful.as_deref() {
@@ -107,7 +107,7 @@ fn plan_active(inputs: &Inputs<'_>, plan: &mut Plan) {
         let name = plan.active.iter().find(|reference| reference["uid"].as_str() == Some(uid));
         if let Some(name) = name.and_then(|reference| reference["name"].as_str()).map(str::to_owned) {
             plan.drop_active(uid);
-            plan.tell("MissingJob", format!("Active job went missing: {name}"));
+            plan.record("MissingJob", format!("Active job went missing: {name}"));
         }
     }
 }
@@ -121,8 +121,8 @@ fn surplus(cron_job: &Object, jobs: &[Arc<Object>]) -> Vec<Arc<Object>> {
         };
         let mut ended: Vec<&Arc<Object>> = jobs.iter().filter(|job| end_of(job) == Some(end)).collect();
         ended.sort_by(|a, b| by_start(a, b));
-        let doomed = ended.len().saturating_sub(limit);
-        let alive = ended.into_iter().take(doomed).filter(|job| !job.is_deleting());
+        let deleting = ended.len().saturating_sub(limit);
+        let alive = ended.into_iter().take(deleting).filter(|job| !job.is_deleting());
         surplus.extend(alive.map(Arc::clone));
     }
     surplus
@@ -135,7 +135,7 @@ fn by_start(a: &Object, b: &Object) -> Ordering {
     start_a.is_none().cmp(&start_b.is_none()).then_with(|| start_a.cmp(&start_b)).then_with(|| a.name().cmp(b.name()))
 }
 
-fn plan_start(cron_job: &Object, now: Timestamp, plan: &mut Plan) {
+fn plan_start(cron_job: &Object, now: Timestamp, plan: &mut CronJobPlan) {
     let zone = cron_job.get(&["spec", "timeZone"]).and_then(Value::as_str);
     if let Some(zone) = zone.filter(|zone| TimeZone::get(zone).is_err()) {
         return plan.warn("UnknownTimeZone", format!("invalid timeZone: \"{zone}\": unknown time zone {zone}"));
@@ -157,7 +157,7 @@ fn plan_start(cron_job: &Object, now: Timestamp, plan: &mut Plan) {
             return plan.warn("UnparseableSchedule", format!("unparseable schedule: \"{text}\" : {error}"));
         }
     };
-    let since = Since {
+    let since = ScheduleStart {
         created: time::parse(cron_job.creation_timestamp()).unwrap_or(now),
         last: plan.last_schedule.as_deref().and_then(time::parse),
         deadline_seconds: cron_job.i64_at(&["spec", "startingDeadlineSeconds"]),
@@ -175,11 +175,11 @@ fn plan_start(cron_job: &Object, now: Timestamp, plan: &mut Plan) {
         }
         _ => since.last,
     };
-    plan.recheck = until_next(&schedule, Since { last, ..since }, now);
+    plan.recheck = until_next(&schedule, ScheduleStart { last, ..since }, now);
 }
 
 /// Reports whether a Job may be started for a schedule time.
-fn is_admitted(cron_job: &Object, at: Timestamp, now: Timestamp, plan: &mut Plan) -> bool {
+fn is_admitted(cron_job: &Object, at: Timestamp, now: Timestamp, plan: &mut CronJobPlan) -> bool {
     let late_seconds = now.as_second() - at.as_second();
     if cron_job.i64_at(&["spec", "startingDeadlineSeconds"]).is_some_and(|deadline| late_seconds > deadline) {
         let at = at.strftime("%a, %d %b %Y %H:%M:%S +0000");
@@ -194,7 +194,7 @@ fn is_admitted(cron_job: &Object, at: Timestamp, now: Timestamp, plan: &mut Plan
     match cron_job.str_at(&["spec", "concurrencyPolicy"]) {
         "Forbid" if !plan.active.is_empty() => {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plan.tell("JobAlreadyActive", message.to_owned());
+            plan.record("JobAlreadyActive", message.to_owned());
             false
         }
         "Replace" => {

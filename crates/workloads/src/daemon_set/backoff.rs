@@ -14,10 +14,10 @@ const REMEMBERED_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub struct Backoffs {
-    entries: Mutex<HashMap<(ObjectKey, String), Entry>>,
+    entries: Mutex<HashMap<(ObjectKey, String), NodeBackoff>>,
 }
 
-struct Entry {
+struct NodeBackoff {
     wait: Duration,
     since: Instant,
 }
@@ -34,7 +34,7 @@ impl Backoffs {
             }
         }
         let Some(entry) = entries.get_mut(&(set.clone(), node.to_owned())) else {
-            entries.insert((set.clone(), node.to_owned()), Entry { wait: FIRST, since: now });
+            entries.insert((set.clone(), node.to_owned()), NodeBackoff { wait: FIRST, since: now });
             return Duration::ZERO;
         };
         let left = entry.wait.saturating_sub(now.duration_since(entry.since));

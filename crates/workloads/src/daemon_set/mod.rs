@@ -5,9 +5,9 @@
 mod backoff;
 mod fit;
 mod plan;
+mod spec;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::daemon_set::backoff::Backoffs;
 use crate::daemon_set::fit::{Demands, Fit};
-use crate::daemon_set::plan::{Plan, Spread, surplus};
-use crate::daemon_set::wish::{HASH_LABEL, Wish};
-use crate::dispatch::{Route, selector_of};
+use crate::daemon_set::plan::{DaemonPods, DaemonSetPlan, surplus};
+use crate::daemon_set::spec::{DaemonSetSpec, HASH_LABEL};
+use crate::dispatch::{PodRoute, selector_of};
 use crate::pod_control::{BURST_MAX, ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::resources;
@@ -40,10 +40,10 @@ struct DaemonSets {
 }
 
 /// Returns the controller and the route for its pod events.
-pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+pub fn start(cluster: &Arc<Cluster>) -> (PodRoute, impl Future<Output = ()> + Send + use<>) {
     let control = PodControl::new(cluster, COMPONENT, &cluster.daemon_sets, ClaimRules::default());
     let controller = Controller::new(COMPONENT);
-    let route = Route::new("DaemonSet", &cluster.daemon_sets, &controller, &control);
+    let route = PodRoute::new("DaemonSet", &cluster.daemon_sets, &controller, &control);
     let sets = Arc::new(DaemonSets { cluster: Arc::clone(cluster), control, backoffs: Backoffs::default() });
     let all = cluster.daemon_sets.clone();
     let sources =
@@ -77,7 +77,7 @@ async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, Rec
     };
     let Some(selector) = selector_of(&set) else {
         let message = "This daemon set is selecting all pods. A non-empty selector is required.";
-        sets.control.telling.warning(&set, "SelectingAll", message);
+        sets.control.events.warning(&set, "SelectingAll", message);
         return Ok(Outcome::Done);
     };
     if set.is_deleting() {
@@ -87,19 +87,19 @@ async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, Rec
     let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
     let revise = plan_revision(&revisions, &data_of(&set));
     let Revised { revision, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;
-    let wish = Wish::of(&set, revision.label(HASH_LABEL).unwrap_or_default());
+    let spec = DaemonSetSpec::of(&set, revision.label(HASH_LABEL).unwrap_or_default());
     let Claimed { mut pods, outcome } = sets.control.claim(&set, &selector).await?;
     let fits = sets.gather_fits(&set);
     let now = cluster.now();
-    let done = sets.commit_step(&set, &wish, &fits, &mut pods).await;
-    let spread = Spread::new(&wish, &fits, &pods, now);
+    let done = sets.commit_step(&set, &spec, &fits, &mut pods).await;
+    let spread = DaemonPods::new(&spec, &fits, &pods, now);
     let mut desired = Object::default();
     desired.set(&["status"], spread.status(&set, collisions));
     commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
     let wait = done?;
-    delete_revisions(cluster, &surplus(&revisions, &revision, &pods, &wish, HASH_LABEL)).await?;
+    delete_revisions(cluster, &surplus(&revisions, &revision, &pods, &spec, HASH_LABEL)).await?;
     let outcome = sooner(outcome, wait);
-    Ok(sooner(outcome, next_availability(&pods, wish.ready_seconds_min, now)))
+    Ok(sooner(outcome, next_availability(&pods, spec.ready_seconds_min, now)))
 }
 
 impl DaemonSets {
@@ -114,22 +114,22 @@ impl DaemonSets {
     async fn commit_step(
         &self,
         set: &Object,
-        wish: &Wish,
+        spec: &DaemonSetSpec,
         fits: &BTreeMap<String, Fit>,
         pods: &mut Vec<Pod>,
     ) -> Result<Option<Duration>, ReconcileError> {
-        let spread = Spread::new(wish, fits, pods, self.cluster.now());
+        let spread = DaemonPods::new(spec, fits, pods, self.cluster.now());
         let mut plan = spread.plan();
         let wait = self.admit_ended(set, &mut plan);
         if plan.is_empty() {
             plan = spread.plan_update();
         }
-        self.commit_plan(set, wish, plan, pods).await?;
+        self.commit_plan(set, spec, plan, pods).await?;
         Ok(wait)
     }
 
     /// Schedules finished pods for deletion if their backoff has expired.
-    fn admit_ended(&self, set: &Object, plan: &mut Plan) -> Option<Duration> {
+    fn admit_ended(&self, set: &Object, plan: &mut DaemonSetPlan) -> Option<Duration> {
         let key = ObjectKey::of(set);
         let mut shortest: Option<Duration> = None;
         for (node, pod) in std::mem::take(&mut plan.failed) {
@@ -140,14 +140,14 @@ impl DaemonSets {
             }
             let (namespace, name) = (pod.namespace(), pod.name());
             let message = format!("Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it");
-            self.control.telling.warning(set, "FailedDaemonPod", message);
+            self.control.events.warning(set, "FailedDaemonPod", message);
             plan.delete.push(pod);
         }
         for (node, pod) in std::mem::take(&mut plan.succeeded) {
             let (namespace, name) = (pod.namespace(), pod.name());
             let message =
                 format!("Found succeeded daemon pod {namespace}/{name} on node {node}, will try to delete it");
-            self.control.telling.normal(set, "SucceededDaemonPod", message);
+            self.control.events.normal(set, "SucceededDaemonPod", message);
             plan.delete.push(pod);
         }
         shortest
@@ -156,15 +156,15 @@ impl DaemonSets {
     async fn commit_plan(
         &self,
         set: &Object,
-        wish: &Wish,
-        plan: Plan,
+        spec: &DaemonSetSpec,
+        plan: DaemonSetPlan,
         pods: &mut Vec<Pod>,
     ) -> Result<(), ReconcileError> {
         let created = Mutex::new(Vec::new());
         let create = |node: String| {
             let created = &created;
             async move {
-                match self.control.create_and_tell(set, wish.pod_for(set, &node)).await {
+                match self.control.create_with_event(set, spec.pod_for(set, &node)).await {
                     Ok(pod) => created.lock().push(Pod::new(pod)),
                     Err(status) if is_namespace_going(&status) => {}
                     Err(status) => return Err(status),
@@ -173,11 +173,11 @@ impl DaemonSets {
             }
         };
         let (_, creations) = slow_start(plan.create_on.into_iter().take(BURST_MAX).map(create)).await;
-        let doomed = &plan.delete[..plan.delete.len().min(BURST_MAX)];
-        let deletions = self.control.delete_all(set, doomed).await;
+        let deleting = &plan.delete[..plan.delete.len().min(BURST_MAX)];
+        let deletions = self.control.delete_all(set, deleting).await;
         if deletions.is_ok() {
-            for pod in pods.iter_mut().filter(|pod| doomed.iter().any(|doomed| doomed.uid() == pod.uid())) {
-                *pod = Pod::doomed(Arc::clone(&pod.object));
+            for pod in pods.iter_mut().filter(|pod| deleting.iter().any(|deleting| deleting.uid() == pod.uid())) {
+                *pod = Pod::deleting(Arc::clone(&pod.object));
             }
         }
         pods.extend(created.into_inner());

@@ -8,12 +8,12 @@ use object::Object;
 use serde_json::{Map, Value};
 
 use crate::daemon_set::fit::Fit;
-use crate::daemon_set::wish::{Strategy, Wish, node_of};
+use crate::daemon_set::spec::{DaemonSetSpec, DaemonSetStrategy, node_of};
 use crate::pods::Pod;
 
 /// The changes to make.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct DaemonSetPlan {
     /// Nodes that need a pod.
     pub create_on: Vec<String>,
     pub delete: Vec<Pod>,
@@ -23,22 +23,22 @@ pub struct Plan {
     pub succeeded: Vec<(String, Pod)>,
 }
 
-impl Plan {
+impl DaemonSetPlan {
     pub fn is_empty(&self) -> bool {
         self.create_on.is_empty() && self.delete.is_empty() && self.failed.is_empty() && self.succeeded.is_empty()
     }
 }
 
 /// A DaemonSet with its nodes and the pods on them.
-pub struct Spread<'a> {
-    pub wish: &'a Wish,
+pub struct DaemonPods<'a> {
+    pub spec: &'a DaemonSetSpec,
     pub fits: &'a BTreeMap<String, Fit>,
     pub by_node: BTreeMap<String, Vec<Pod>>,
     pub now: Timestamp,
 }
 
-impl<'a> Spread<'a> {
-    pub fn new(wish: &'a Wish, fits: &'a BTreeMap<String, Fit>, pods: &[Pod], now: Timestamp) -> Self {
+impl<'a> DaemonPods<'a> {
+    pub fn new(spec: &'a DaemonSetSpec, fits: &'a BTreeMap<String, Fit>, pods: &[Pod], now: Timestamp) -> Self {
         let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
         for pod in pods.iter().filter(|pod| !(pod.is_terminal() && pod.is_deleting())) {
             if let Some(node) = node_of(pod) {
@@ -52,12 +52,12 @@ impl<'a> Spread<'a> {
                 a.node_name().is_empty().cmp(&b.node_name().is_empty()).then_with(by_age)
             });
         }
-        Self { wish, fits, by_node, now }
+        Self { spec, fits, by_node, now }
     }
 
     /// Plans one pod on every eligible node and none elsewhere.
-    pub fn plan(&self) -> Plan {
-        let mut plan = Plan::default();
+    pub fn plan(&self) -> DaemonSetPlan {
+        let mut plan = DaemonSetPlan::default();
         for (node, fit) in self.fits {
             match self.by_node.get(node) {
                 None if fit.should_run => plan.create_on.push(node.clone()),
@@ -72,7 +72,7 @@ impl<'a> Spread<'a> {
         plan
     }
 
-    fn plan_node(&self, node: &str, fit: Fit, pods: &[Pod], plan: &mut Plan) {
+    fn plan_node(&self, node: &str, fit: Fit, pods: &[Pod], plan: &mut DaemonSetPlan) {
         let mut running = Vec::new();
         for pod in pods.iter().filter(|pod| !pod.is_deleting()) {
             match pod.phase() {
@@ -81,7 +81,7 @@ impl<'a> Spread<'a> {
                 _ => running.push(pod),
             }
         }
-        if !self.wish.allows_surge() {
+        if !self.spec.allows_surge() {
             plan.delete.extend(running.into_iter().skip(1).cloned());
             return;
         }
@@ -93,8 +93,8 @@ impl<'a> Spread<'a> {
     }
 
     /// An old and a new pod may run on a node until the new one is available.
-    fn plan_surge(&self, running: &[&Pod], plan: &mut Plan) {
-        let (new, old): (Vec<&Pod>, Vec<&Pod>) = running.iter().partition(|pod| self.wish.is_updated(pod));
+    fn plan_surge(&self, running: &[&Pod], plan: &mut DaemonSetPlan) {
+        let (new, old): (Vec<&Pod>, Vec<&Pod>) = running.iter().partition(|pod| self.spec.is_updated(pod));
         plan.delete.extend(new.iter().skip(1).chain(old.iter().skip(1)).map(|pod| (*pod).clone()));
         if let (Some(new), Some(old)) = (new.first(), old.first())
             && (!old.is_ready() || self.is_available(new))
@@ -104,7 +104,7 @@ impl<'a> Spread<'a> {
     }
 
     fn is_available(&self, pod: &Pod) -> bool {
-        pod.is_available(self.wish.ready_seconds_min, self.now)
+        pod.is_available(self.spec.ready_seconds_min, self.now)
     }
 
     fn wanted(&self) -> i64 {
@@ -112,12 +112,12 @@ impl<'a> Spread<'a> {
     }
 
     /// Replaces outdated pods as fast as the strategy allows.
-    pub fn plan_update(&self) -> Plan {
-        if self.wish.strategy == Strategy::OnDelete {
-            return Plan::default();
+    pub fn plan_update(&self) -> DaemonSetPlan {
+        if self.spec.strategy == DaemonSetStrategy::OnDelete {
+            return DaemonSetPlan::default();
         }
         let wanted = self.wanted();
-        match self.wish.bounds(wanted) {
+        match self.spec.bounds(wanted) {
             (0, unavailable_max) => self.plan_replacing(unavailable_max),
             (surge_max, _) => self.plan_surging(surge_max, wanted),
         }
@@ -126,11 +126,11 @@ impl<'a> Spread<'a> {
     /// Returns the new and the old pod of a node; `None` if there is more than one of either.
     fn pair<'p>(&self, pods: &'p [Pod]) -> Option<(Option<&'p Pod>, Option<&'p Pod>)> {
         let alive = pods.iter().filter(|pod| !pod.is_deleting());
-        let (new, old): (Vec<&Pod>, Vec<&Pod>) = alive.partition(|pod| self.wish.is_updated(pod));
+        let (new, old): (Vec<&Pod>, Vec<&Pod>) = alive.partition(|pod| self.spec.is_updated(pod));
         (new.len() <= 1 && old.len() <= 1).then(|| (new.first().copied(), old.first().copied()))
     }
 
-    fn plan_replacing(&self, unavailable_max: i64) -> Plan {
+    fn plan_replacing(&self, unavailable_max: i64) -> DaemonSetPlan {
         let missing =
             self.fits.iter().filter(|(node, fit)| fit.should_run && !self.by_node.contains_key(*node)).count();
         let mut unavailable = missing as i64;
@@ -147,13 +147,13 @@ impl<'a> Spread<'a> {
                 _ => unavailable += 1,
             }
         }
-        let room = usize::try_from(unavailable_max - unavailable).unwrap_or(0);
-        broken.extend(candidates.into_iter().take(room));
-        Plan { delete: broken, ..Plan::default() }
+        let budget = usize::try_from(unavailable_max - unavailable).unwrap_or(0);
+        broken.extend(candidates.into_iter().take(budget));
+        DaemonSetPlan { delete: broken, ..DaemonSetPlan::default() }
     }
 
-    fn plan_surging(&self, surge_max: i64, wanted: i64) -> Plan {
-        let mut plan = Plan::default();
+    fn plan_surging(&self, surge_max: i64, wanted: i64) -> DaemonSetPlan {
+        let mut plan = DaemonSetPlan::default();
         let (mut surging, mut available) = (0, 0);
         let (mut candidates, mut misplaced) = (Vec::new(), Vec::new());
         for (node, pods) in &self.by_node {
@@ -175,8 +175,8 @@ impl<'a> Spread<'a> {
         }
         let dispensable = usize::try_from(available - wanted).unwrap_or(0);
         plan.delete.extend(misplaced.into_iter().take(dispensable));
-        let room = usize::try_from(surge_max - surging).unwrap_or(0);
-        plan.create_on.extend(candidates.into_iter().take(room));
+        let budget = usize::try_from(surge_max - surging).unwrap_or(0);
+        plan.create_on.extend(candidates.into_iter().take(budget));
         plan
     }
 
@@ -197,7 +197,7 @@ impl<'a> Spread<'a> {
                     if self.is_available(pod) {
                         count("numberAvailable");
                     }
-                    if self.wish.is_updated(pod) {
+                    if self.spec.is_updated(pod) {
                         count("updatedNumberScheduled");
                     }
                 }
@@ -235,15 +235,15 @@ pub fn surplus(
     revisions: &[Arc<Object>],
     used: &Object,
     pods: &[Pod],
-    wish: &Wish,
+    spec: &DaemonSetSpec,
     hash_label: &str,
 ) -> Vec<Arc<Object>> {
     let past: Vec<_> = revisions.iter().filter(|revision| revision.name() != used.name()).collect();
-    let Ok(history_max) = usize::try_from(wish.history_max) else { return Vec::new() };
+    let Ok(history_max) = usize::try_from(spec.history_max) else { return Vec::new() };
     let is_live = |revision: &&&Arc<Object>| {
         let hash = revision.label(hash_label);
         hash.is_some() && pods.iter().any(|pod| pod.label(hash_label) == hash)
     };
-    let doomed = past.iter().filter(|revision| !is_live(revision)).take(past.len().saturating_sub(history_max));
-    doomed.map(|revision| Arc::clone(revision)).collect()
+    let deleting = past.iter().filter(|revision| !is_live(revision)).take(past.len().saturating_sub(history_max));
+    deleting.map(|revision| Arc::clone(revision)).collect()
 }

@@ -6,10 +6,10 @@
 mod plan;
 mod scaling;
 mod sets;
+mod spec;
 mod status;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::conditions;
-use crate::deployment::plan::{Created, Inputs, Plan, Update, plan};
+use crate::deployment::plan::{DeploymentInputs, DeploymentPlan, NewReplicaSet, Update, plan};
 use crate::deployment::sets::REVISION;
-use crate::deployment::wish::{Strategy, Wish, has_template_of};
+use crate::deployment::spec::{DeploymentSpec, DeploymentStrategy, has_template_of};
 use crate::dispatch::selector_of;
+use crate::events::RateLimitedRecorder;
 use crate::owners::{
-    BY_OWNER, Claim, claim_of, commit_adoption, commit_release, controller, controller_uid, orphans_of,
+    BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, controller, controller_uid, orphans_of,
 };
 use crate::pod_control::is_namespace_going;
 use crate::pods::Pod;
 use crate::resources;
 use crate::start::sooner;
-use crate::telling::Telling;
 
 const COMPONENT: &str = "deployment-controller";
 const WORKERS: usize = 4;
 
 struct Deployments {
     cluster: Arc<Cluster>,
-    telling: Telling,
+    events: RateLimitedRecorder,
 }
 
 pub fn controller_of_deployments() -> Controller<ObjectKey> {
@@ -56,7 +56,7 @@ pub async fn run(cluster: Arc<Cluster>, deployments: Controller<ObjectKey>) {
         Source::new(&cluster.replica_sets, move |change| adopters(&candidates, change)),
     ];
     let cancel = cluster.cancelled();
-    let state = Arc::new(Deployments { telling: cluster.telling(COMPONENT), cluster });
+    let state = Arc::new(Deployments { events: cluster.events(COMPONENT), cluster });
     deployments.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&state), key)).await;
 }
 
@@ -76,7 +76,7 @@ async fn reconcile(state: Arc<Deployments>, key: ObjectKey) -> Result<Outcome, R
     };
     let sets = state.gather_sets(&deployment, &selector).await?;
     let populated = state.gather_populated(&deployment, &sets);
-    let plan = plan(Inputs { deployment: &deployment, sets, populated, now: cluster.now() });
+    let plan = plan(DeploymentInputs { deployment: &deployment, sets, populated, now: cluster.now() });
     let recheck = plan.recheck;
     state.commit(&deployment, plan).await?;
     Ok(sooner(Outcome::Done, recheck))
@@ -86,7 +86,7 @@ impl Deployments {
     /// Handles a Deployment whose selector is empty or invalid.
     async fn refuse(&self, deployment: &Object) -> Result<Outcome, ReconcileError> {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
-        self.telling.warning(deployment, "SelectingAll", message);
+        self.events.warning(deployment, "SelectingAll", message);
         let mut desired = Object::clone(deployment);
         desired.set(&["status", "observedGeneration"], deployment.generation());
         self.commit_status(deployment, &desired).await?;
@@ -104,13 +104,13 @@ impl Deployments {
         let mut sets = Vec::with_capacity(owned.len());
         for set in owned.into_iter().chain(orphans) {
             match claim_of(deployment, selector, &set) {
-                Claim::Keep => sets.push(set),
-                Claim::Leave => {}
-                Claim::Adopt => {
+                Ownership::Keep => sets.push(set),
+                Ownership::Leave => {}
+                Ownership::Adopt => {
                     let owner = (&resources::deployments(), deployment);
                     sets.push(commit_adoption(&self.cluster.client, owner, (&gvr, &set), None).await?);
                 }
-                Claim::Release => {
+                Ownership::Release => {
                     commit_release(&self.cluster.client, deployment, (&gvr, &set)).await?;
                 }
             }
@@ -120,7 +120,7 @@ impl Deployments {
 
     /// Only the Recreate strategy waits for pods to finish.
     fn gather_populated(&self, deployment: &Object, sets: &[Arc<Object>]) -> HashSet<String> {
-        if Wish::of(deployment).strategy != Strategy::Recreate {
+        if DeploymentSpec::of(deployment).strategy != DeploymentStrategy::Recreate {
             return HashSet::new();
         }
         let is_populated = |set: &&Arc<Object>| {
@@ -130,7 +130,7 @@ impl Deployments {
         sets.iter().filter(is_populated).map(|set| set.uid().to_owned()).collect()
     }
 
-    async fn commit(&self, deployment: &Object, plan: Plan) -> Result<(), ReconcileError> {
+    async fn commit(&self, deployment: &Object, plan: DeploymentPlan) -> Result<(), ReconcileError> {
         if let Some(created) = plan.create
             && !self.commit_new_set(deployment, created).await?
         {
@@ -168,7 +168,7 @@ impl Deployments {
 
     fn tell_scaling(&self, deployment: &Object, event: Option<String>) {
         if let Some(event) = event {
-            self.telling.normal(deployment, "ScalingReplicaSet", event);
+            self.events.normal(deployment, "ScalingReplicaSet", event);
         }
     }
 
@@ -179,7 +179,7 @@ impl Deployments {
     }
 
     /// Returns false if the namespace is terminating, which is not reported.
-    async fn commit_new_set(&self, deployment: &Object, created: Created) -> Result<bool, ReconcileError> {
+    async fn commit_new_set(&self, deployment: &Object, created: NewReplicaSet) -> Result<bool, ReconcileError> {
         let name = created.set.name().to_owned();
         let target = ResourceRef::within(&resources::replica_sets(), deployment.namespace());
         let options = WriteOptions::managed_by(FIELD_MANAGER);
@@ -192,7 +192,7 @@ impl Deployments {
             Err(status) if is_namespace_going(&status) => Ok(false),
             Err(status) => {
                 let message = format!("Failed to create new replica set \"{name}\": {status}");
-                self.telling.warning(deployment, "ReplicaSetCreateError", message.as_str());
+                self.events.warning(deployment, "ReplicaSetCreateError", message.as_str());
                 self.note_failed_creation(deployment, &message).await?;
                 Err(status.into())
             }
@@ -200,7 +200,7 @@ impl Deployments {
     }
 
     async fn note_failed_creation(&self, deployment: &Object, message: &str) -> Result<(), ReconcileError> {
-        if Wish::of(deployment).deadline_seconds.is_none() {
+        if DeploymentSpec::of(deployment).deadline_seconds.is_none() {
             return Ok(());
         }
         let now = object::time::format_seconds(self.cluster.now());

@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use object::Object;
 
 use crate::deployment::scaling;
-use crate::deployment::sets::{Set, by_age};
-use crate::deployment::status::{self, Progress};
-use crate::deployment::wish::{Strategy, Wish, has_template_of};
+use crate::deployment::sets::{RolloutSet, by_age};
+use crate::deployment::spec::{DeploymentSpec, DeploymentStrategy, has_template_of};
+use crate::deployment::status::{self, DeploymentProgress};
 
 /// The changes to make, in this order.
 #[derive(Debug, Default)]
-pub struct Plan {
-    pub create: Option<Created>,
+pub struct DeploymentPlan {
+    pub create: Option<NewReplicaSet>,
     pub updates: Vec<Update>,
     pub deletes: Vec<Arc<Object>>,
     /// The revision of the Deployment.
@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 #[derive(Debug)]
-pub struct Created {
+pub struct NewReplicaSet {
     pub set: Object,
     pub event: Option<String>,
 }
@@ -39,7 +39,7 @@ pub struct Update {
 }
 
 /// The inputs of a rollout step.
-pub struct Inputs<'a> {
+pub struct DeploymentInputs<'a> {
     pub deployment: &'a Object,
     pub sets: Vec<Arc<Object>>,
     /// The uids of sets with running pods.
@@ -50,23 +50,23 @@ pub struct Inputs<'a> {
 /// A Deployment during the planning of a step.
 pub struct Rollout<'a> {
     pub deployment: &'a Object,
-    pub wish: Wish,
+    pub spec: DeploymentSpec,
     /// Sorted by age; includes the new set.
-    pub sets: Vec<Set>,
+    pub sets: Vec<RolloutSet>,
     pub new: Option<usize>,
     pub populated: HashSet<String>,
-    pub progress: Progress,
+    pub progress: DeploymentProgress,
     pub deletes: Vec<Arc<Object>>,
 }
 
-pub fn plan(inputs: Inputs<'_>) -> Plan {
-    let Inputs { deployment, sets, populated, now } = inputs;
-    let mut sets: Vec<Set> = sets.into_iter().map(Set::existing).collect();
+pub fn plan(inputs: DeploymentInputs<'_>) -> DeploymentPlan {
+    let DeploymentInputs { deployment, sets, populated, now } = inputs;
+    let mut sets: Vec<RolloutSet> = sets.into_iter().map(RolloutSet::existing).collect();
     sets.sort_by(by_age);
     let new = sets.iter().position(|set| has_template_of(deployment, &set.object));
-    let wish = Wish::of(deployment);
-    let progress = Progress::of(deployment, now);
-    let mut rollout = Rollout { deployment, wish, sets, new, populated, progress, deletes: Vec::new() };
+    let spec = DeploymentSpec::of(deployment);
+    let progress = DeploymentProgress::of(deployment, now);
+    let mut rollout = Rollout { deployment, spec, sets, new, populated, progress, deletes: Vec::new() };
     rollout.step();
     rollout.into_plan()
 }
@@ -75,44 +75,44 @@ impl Rollout<'_> {
     fn step(&mut self) {
         if self.deployment.is_deleting() {
             self.revise();
-            return self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
+            return self.progress.tally(self.deployment, &self.spec, &self.sets, self.new);
         }
-        self.progress.note_pause(&self.wish);
+        self.progress.note_pause(&self.spec);
         self.revise();
-        if self.wish.is_paused || self.is_being_scaled() {
+        if self.spec.is_paused || self.is_being_scaled() {
             scaling::scale(self);
-            if self.wish.is_paused {
+            if self.spec.is_paused {
                 self.clean_up();
             }
-            return self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
+            return self.progress.tally(self.deployment, &self.spec, &self.sets, self.new);
         }
-        match self.wish.strategy {
-            Strategy::Recreate => self.recreate(),
-            Strategy::Rolling { .. } => self.roll(),
+        match self.spec.strategy {
+            DeploymentStrategy::Recreate => self.recreate(),
+            DeploymentStrategy::Rolling { .. } => self.roll(),
         }
-        self.progress.tally(self.deployment, &self.wish, &self.sets, self.new);
-        self.progress.judge(self.deployment, &self.wish, &self.sets, self.new);
+        self.progress.tally(self.deployment, &self.spec, &self.sets, self.new);
+        self.progress.judge(self.deployment, &self.spec, &self.sets, self.new);
     }
 
     fn recreate(&mut self) {
         let mut has_scaled = false;
         for index in self.old_active() {
             self.sets[index].replicas = 0;
-            self.sets[index].note_scale(&self.wish);
+            self.sets[index].note_scale(&self.spec);
             has_scaled = true;
         }
         if has_scaled || self.has_old_pods() {
             return;
         }
         let new = self.ensure_new();
-        self.scale(new, self.wish.replicas);
+        self.scale(new, self.spec.replicas);
         self.clean_up_if_complete();
     }
 
     fn roll(&mut self) {
         let new = self.ensure_new();
         let before = self.sets[new].replicas;
-        let wanted = self.wish.replicas;
+        let wanted = self.spec.replicas;
         if before != wanted {
             let after = if before > wanted { wanted } else { scaling::new_replicas(self, new) };
             self.scale(new, after);
@@ -140,7 +140,7 @@ impl Rollout<'_> {
         let set = &mut self.sets[index];
         if set.replicas != replicas {
             set.replicas = replicas;
-            set.note_scale(&self.wish);
+            set.note_scale(&self.spec);
         }
     }
 
@@ -150,9 +150,9 @@ impl Rollout<'_> {
         let revision = self.next_revision();
         let set = &mut self.sets[new];
         set.note_revision(self.deployment, revision);
-        set.ready_seconds_min = self.wish.ready_seconds_min;
+        set.ready_seconds_min = self.spec.ready_seconds_min;
         let name = set.name().to_owned();
-        self.progress.note_found(&self.wish, &name);
+        self.progress.note_found(&self.spec, &name);
     }
 
     fn next_revision(&self) -> i64 {
@@ -166,45 +166,45 @@ impl Rollout<'_> {
             return new;
         }
         let revision = self.next_revision();
-        let mut set = Set::made_for(self.deployment, &self.wish);
+        let mut set = RolloutSet::made_for(self.deployment, &self.spec);
         set.note_revision(self.deployment, revision);
-        set.note_scale(&self.wish);
+        set.note_scale(&self.spec);
         let name = set.name().to_owned();
         self.sets.push(set);
         let new = self.sets.len() - 1;
         self.new = Some(new);
         self.sets[new].replicas = scaling::new_replicas(self, new);
-        self.progress.note_created(&self.wish, &name);
+        self.progress.note_created(&self.spec, &name);
         new
     }
 
     /// Reports whether a set has another desired-replicas annotation than the spec.
     fn is_being_scaled(&self) -> bool {
         let mut active = self.sets.iter().filter(|set| set.replicas > 0);
-        active.any(|set| set.desired_replicas().is_some_and(|desired| desired != self.wish.replicas))
+        active.any(|set| set.desired_replicas().is_some_and(|desired| desired != self.spec.replicas))
     }
 
     fn clean_up_if_complete(&mut self) {
-        if status::is_complete(self.deployment, &self.wish) {
+        if status::is_complete(self.deployment, &self.spec) {
             self.clean_up();
         }
     }
 
     /// Deletes the oldest sets beyond the history limit.
     fn clean_up(&mut self) {
-        let Some(history_max) = self.wish.history_max else { return };
+        let Some(history_max) = self.spec.history_max else { return };
         let is_old = |index: usize| Some(index) != self.new;
         let old = self.sets.iter().enumerate().filter(|(index, set)| is_old(*index) && !set.object.is_deleting());
-        let mut old: Vec<&Set> = old.map(|(_, set)| set).collect();
+        let mut old: Vec<&RolloutSet> = old.map(|(_, set)| set).collect();
         let surplus = old.len().saturating_sub(usize::try_from(history_max).unwrap_or(0));
         old.sort_by(|a, b| a.revision().cmp(&b.revision()).then_with(|| by_age(a, b)));
-        let doomed = old.into_iter().take(surplus).filter(|set| set.is_spent());
-        self.deletes = doomed.map(|set| Arc::clone(&set.object)).collect();
+        let deleting = old.into_iter().take(surplus).filter(|set| set.is_spent());
+        self.deletes = deleting.map(|set| Arc::clone(&set.object)).collect();
     }
 
-    fn into_plan(self) -> Plan {
-        let recheck = self.progress.recheck(self.deployment, &self.wish);
-        let mut plan = Plan { deletes: self.deletes, recheck, ..Plan::default() };
+    fn into_plan(self) -> DeploymentPlan {
+        let recheck = self.progress.recheck(self.deployment, &self.spec);
+        let mut plan = DeploymentPlan { deletes: self.deletes, recheck, ..DeploymentPlan::default() };
         if let Some(new) = self.new {
             plan.revision = self.sets[new].revision_text().map(str::to_owned);
         }
@@ -213,7 +213,7 @@ impl Rollout<'_> {
             let before = if set.is_new { 0 } else { set.object.i64_at(&["spec", "replicas"]).unwrap_or(1) };
             let event = scaling_event(desired.name(), before, set.replicas);
             if set.is_new {
-                plan.create = Some(Created { set: desired, event });
+                plan.create = Some(NewReplicaSet { set: desired, event });
             } else {
                 plan.updates.push(Update { current: set.object, desired, event });
             }

@@ -1,19 +1,19 @@
 //! Computes the replicas of each ReplicaSet of a Deployment.
 
 use crate::deployment::plan::Rollout;
-use crate::deployment::sets::{Set, by_age};
-use crate::deployment::wish::Strategy;
+use crate::deployment::sets::{RolloutSet, by_age};
+use crate::deployment::spec::DeploymentStrategy;
 
 /// Returns the replicas the new set may have now.
 pub fn new_replicas(rollout: &Rollout<'_>, new: usize) -> i64 {
-    let wish = &rollout.wish;
+    let spec = &rollout.spec;
     let current = rollout.sets[new].replicas;
-    if wish.strategy == Strategy::Recreate {
-        return wish.replicas;
+    if spec.strategy == DeploymentStrategy::Recreate {
+        return spec.replicas;
     }
     let total: i64 = rollout.sets.iter().map(|set| set.replicas).sum();
-    let room = wish.replicas + wish.surge_max() - total;
-    if room <= 0 { current } else { current + room.min(wish.replicas - current) }
+    let budget = spec.replicas + spec.surge_max() - total;
+    if budget <= 0 { current } else { current + budget.min(spec.replicas - current) }
 }
 
 /// Scales down old sets while keeping the minimum available. Returns true if there was anything to scale down.
@@ -22,9 +22,9 @@ pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
     if old.is_empty() {
         return false;
     }
-    let wish = rollout.wish;
+    let spec = rollout.spec;
     let total: i64 = rollout.sets.iter().map(|set| set.replicas).sum();
-    let available_min = wish.replicas - wish.unavailable_max();
+    let available_min = spec.replicas - spec.unavailable_max();
     // Unavailable new pods must not cause available old ones to be removed.
     let new_unavailable = rollout.sets[new].replicas - rollout.sets[new].available();
     let removable_max = total - available_min - new_unavailable;
@@ -32,7 +32,7 @@ pub fn scale_down_old(rollout: &mut Rollout<'_>, new: usize) -> bool {
         return false;
     }
     let unhealthy = remove_unhealthy(rollout, &old, removable_max);
-    let available: i64 = rollout.sets.iter().map(Set::available).sum();
+    let available: i64 = rollout.sets.iter().map(RolloutSet::available).sum();
     unhealthy + remove_healthy(rollout, &old, available - available_min) > 0
 }
 
@@ -68,27 +68,27 @@ pub fn scale(rollout: &mut Rollout<'_>) {
     let latest = (0..rollout.sets.len()).max_by(|a, b| by_age(&rollout.sets[*a], &rollout.sets[*b]));
     match (active.as_slice(), rollout.new.or(latest)) {
         (_, None) => {}
-        ([], Some(only)) | (&[only], _) => rollout.scale(only, rollout.wish.replicas),
+        ([], Some(only)) | (&[only], _) => rollout.scale(only, rollout.spec.replicas),
         _ if rollout.new.is_some_and(|new| is_saturated(rollout, new)) => {
             for index in rollout.old_active() {
                 rollout.scale(index, 0);
             }
         }
-        _ if rollout.wish.strategy != Strategy::Recreate => scale_by_share(rollout, active),
+        _ if rollout.spec.strategy != DeploymentStrategy::Recreate => scale_by_share(rollout, active),
         _ => {}
     }
 }
 
 fn is_saturated(rollout: &Rollout<'_>, new: usize) -> bool {
-    let (set, wanted) = (&rollout.sets[new], rollout.wish.replicas);
+    let (set, wanted) = (&rollout.sets[new], rollout.spec.replicas);
     set.replicas == wanted && set.desired_replicas() == Some(wanted) && set.available() == wanted
 }
 
 /// Larger sets first; among equals the newer gains first and the older loses first. The largest takes the remainder.
 fn scale_by_share(rollout: &mut Rollout<'_>, mut active: Vec<usize>) {
-    let wish = rollout.wish;
+    let spec = rollout.spec;
     let total: i64 = active.iter().map(|index| rollout.sets[*index].replicas).sum();
-    let allowed = if wish.replicas > 0 { wish.replicas + wish.surge_max() } else { 0 };
+    let allowed = if spec.replicas > 0 { spec.replicas + spec.surge_max() } else { 0 };
     let to_add = allowed - total;
     active.sort_by(|a, b| {
         let (a, b) = (&rollout.sets[*a], &rollout.sets[*b]);
@@ -107,16 +107,16 @@ fn scale_by_share(rollout: &mut Rollout<'_>, mut active: Vec<usize>) {
     }
     for (index, size) in active.into_iter().zip(sizes) {
         rollout.sets[index].replicas = size;
-        rollout.sets[index].note_scale(&wish);
+        rollout.sets[index].note_scale(&spec);
     }
 }
 
-fn share_of(rollout: &Rollout<'_>, set: &Set, to_add: i64, added: i64) -> i64 {
+fn share_of(rollout: &Rollout<'_>, set: &RolloutSet, to_add: i64, added: i64) -> i64 {
     if to_add == 0 || set.replicas == 0 || to_add == added {
         return 0;
     }
-    let wish = &rollout.wish;
-    let share = if wish.replicas == 0 {
+    let spec = &rollout.spec;
+    let share = if spec.replicas == 0 {
         -set.replicas
     } else {
         let actual = rollout.deployment.i64_at(&["status", "replicas"]).unwrap_or(0);
@@ -124,7 +124,7 @@ fn share_of(rollout: &Rollout<'_>, set: &Set, to_add: i64, added: i64) -> i64 {
         if before == 0 {
             return 0;
         }
-        let size = (set.replicas * (wish.replicas + wish.surge_max())) as f64 / before as f64;
+        let size = (set.replicas * (spec.replicas + spec.surge_max())) as f64 / before as f64;
         size.round() as i64 - set.replicas
     };
     let left = to_add - added;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use object::{GroupVersionKind, Object, time};
 use serde_json::{Value, json};
 
-use crate::deployment::wish::{HASH_LABEL, Wish};
+use crate::deployment::spec::{DeploymentSpec, HASH_LABEL};
 use crate::owners::controller_reference;
 use crate::templates::hash;
 
@@ -30,7 +30,7 @@ const REVISION_HISTORY_MAX: usize = 2000;
 const NAME_MAX: usize = 253;
 
 #[derive(Clone, Debug)]
-pub struct Set {
+pub struct RolloutSet {
     /// The current object, or the new one to create.
     pub object: Arc<Object>,
     pub is_new: bool,
@@ -39,7 +39,7 @@ pub struct Set {
     annotations: BTreeMap<String, String>,
 }
 
-impl Set {
+impl RolloutSet {
     pub fn existing(object: Arc<Object>) -> Self {
         Self {
             is_new: false,
@@ -51,7 +51,7 @@ impl Set {
     }
 
     /// Returns the set for the Deployment's template, with zero replicas.
-    pub fn made_for(deployment: &Object, wish: &Wish) -> Self {
+    pub fn made_for(deployment: &Object, spec: &DeploymentSpec) -> Self {
         let mut template = deployment.get(&["spec", "template"]).cloned().unwrap_or_default();
         let hash = hash(&template, deployment.i64_at(&["status", "collisionCount"]));
         template["metadata"]["labels"][HASH_LABEL] = hash.as_str().into();
@@ -68,7 +68,7 @@ impl Set {
             object: Arc::new(set),
             is_new: true,
             replicas: 0,
-            ready_seconds_min: wish.ready_seconds_min,
+            ready_seconds_min: spec.ready_seconds_min,
             annotations: BTreeMap::new(),
         }
     }
@@ -127,9 +127,9 @@ impl Set {
         self.actual() == 0 && self.replicas == 0 && is_observed && !self.object.is_deleting()
     }
 
-    pub fn note_scale(&mut self, wish: &Wish) {
-        self.annotations.insert(DESIRED_REPLICAS.to_owned(), wish.replicas.to_string());
-        self.annotations.insert(MAX_REPLICAS.to_owned(), (wish.replicas + wish.surge_max()).to_string());
+    pub fn note_scale(&mut self, spec: &DeploymentSpec) {
+        self.annotations.insert(DESIRED_REPLICAS.to_owned(), spec.replicas.to_string());
+        self.annotations.insert(MAX_REPLICAS.to_owned(), (spec.replicas + spec.surge_max()).to_string());
     }
 
     /// Copies the Deployment's annotations and revision, and appends the old revision to the history.
@@ -188,8 +188,8 @@ fn lengthen(history: &str, revision: &str) -> Option<String> {
 }
 
 /// Oldest first.
-pub fn by_age(a: &Set, b: &Set) -> Ordering {
-    let created = |set: &Set| time::parse(set.object.creation_timestamp());
+pub fn by_age(a: &RolloutSet, b: &RolloutSet) -> Ordering {
+    let created = |set: &RolloutSet| time::parse(set.object.creation_timestamp());
     created(a).cmp(&created(b)).then_with(|| a.name().cmp(b.name()))
 }
 
@@ -214,11 +214,11 @@ mod tests {
             "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
                 "template": {"metadata": {"labels": {"app": "web"}}, "spec": {}}}}))
         .expect("a map");
-        let wish = Wish::of(&deployment);
-        let mut set = Set::made_for(&deployment, &wish);
+        let spec = DeploymentSpec::of(&deployment);
+        let mut set = RolloutSet::made_for(&deployment, &spec);
         set.replicas = 2;
         set.note_revision(&deployment, 1);
-        set.note_scale(&wish);
+        set.note_scale(&spec);
         let object = set.desired().expect("it is new");
         let hash = object.label(HASH_LABEL).expect("a hash").to_owned();
         assert_eq!(object.name(), format!("web-{hash}"));

@@ -7,8 +7,8 @@ use object::{Object, time};
 use serde_json::{Map, Value, json};
 
 use crate::conditions;
-use crate::deployment::sets::Set;
-use crate::deployment::wish::Wish;
+use crate::deployment::sets::RolloutSet;
+use crate::deployment::spec::DeploymentSpec;
 
 const PROGRESSING: &str = "Progressing";
 const NEW_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
@@ -16,7 +16,7 @@ const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 
 /// The status under construction; conditions first, then counts.
-pub struct Progress {
+pub struct DeploymentProgress {
     status: Object,
     now: Timestamp,
 }
@@ -26,16 +26,16 @@ fn count(object: &Object, field: &str) -> i64 {
 }
 
 /// Reports whether all replicas are updated and available, and the status is current.
-pub fn is_complete(deployment: &Object, wish: &Wish) -> bool {
-    is_done(deployment, deployment, wish)
+pub fn is_complete(deployment: &Object, spec: &DeploymentSpec) -> bool {
+    is_done(deployment, deployment, spec)
 }
 
-fn is_done(deployment: &Object, status: &Object, wish: &Wish) -> bool {
-    ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| count(status, field) == wish.replicas)
+fn is_done(deployment: &Object, status: &Object, spec: &DeploymentSpec) -> bool {
+    ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| count(status, field) == spec.replicas)
         && count(status, "observedGeneration") >= deployment.generation()
 }
 
-impl Progress {
+impl DeploymentProgress {
     pub fn of(deployment: &Object, now: Timestamp) -> Self {
         let mut status = Object::default();
         if let Some(conditions) = deployment.get(&["status", "conditions"]) {
@@ -57,7 +57,7 @@ impl Progress {
     }
 
     /// Sets a condition as Deployments do: the transition time changes only with the status.
-    fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+    fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let now = time::format_seconds(self.now);
         let old = conditions::find(&self.status, kind).filter(|old| old["status"] == status);
         let since = old.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(&now).to_owned();
@@ -67,41 +67,41 @@ impl Progress {
     }
 
     /// A paused Deployment makes no progress and must not exceed its deadline.
-    pub fn note_pause(&mut self, wish: &Wish) {
-        if wish.deadline_seconds.is_none() || self.reason() == TIMED_OUT {
+    pub fn note_pause(&mut self, spec: &DeploymentSpec) {
+        if spec.deadline_seconds.is_none() || self.reason() == TIMED_OUT {
             return;
         }
-        match (wish.is_paused, self.reason() == PAUSED) {
-            (true, false) => self.say(PROGRESSING, "Unknown", PAUSED, "Deployment is paused"),
-            (false, true) => self.say(PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed"),
+        match (spec.is_paused, self.reason() == PAUSED) {
+            (true, false) => self.set_condition(PROGRESSING, "Unknown", PAUSED, "Deployment is paused"),
+            (false, true) => self.set_condition(PROGRESSING, "Unknown", "DeploymentResumed", "Deployment is resumed"),
             _ => {}
         }
     }
 
-    pub fn note_found(&mut self, wish: &Wish, set: &str) {
-        if wish.deadline_seconds.is_some() && self.progressing().is_none() {
+    pub fn note_found(&mut self, spec: &DeploymentSpec, set: &str) {
+        if spec.deadline_seconds.is_some() && self.progressing().is_none() {
             let message = format!("Found new replica set \"{set}\"");
-            self.say(PROGRESSING, "True", "FoundNewReplicaSet", &message);
+            self.set_condition(PROGRESSING, "True", "FoundNewReplicaSet", &message);
         }
     }
 
-    pub fn note_created(&mut self, wish: &Wish, set: &str) {
-        if wish.deadline_seconds.is_some() {
+    pub fn note_created(&mut self, spec: &DeploymentSpec, set: &str) {
+        if spec.deadline_seconds.is_some() {
             let message = format!("Created new replica set \"{set}\"");
-            self.say(PROGRESSING, "True", "NewReplicaSetCreated", &message);
+            self.set_condition(PROGRESSING, "True", "NewReplicaSetCreated", &message);
         }
     }
 
     /// Sets the counts and the Available condition.
-    pub fn tally(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
-        let sum = |of: fn(&Set) -> i64| sets.iter().map(of).sum::<i64>();
-        let available = sum(Set::available);
-        if available >= wish.replicas - wish.unavailable_max() {
+    pub fn tally(&mut self, deployment: &Object, spec: &DeploymentSpec, sets: &[RolloutSet], new: Option<usize>) {
+        let sum = |of: fn(&RolloutSet) -> i64| sets.iter().map(of).sum::<i64>();
+        let available = sum(RolloutSet::available);
+        if available >= spec.replicas - spec.unavailable_max() {
             let message = "Deployment has minimum availability.";
-            self.say("Available", "True", "MinimumReplicasAvailable", message);
+            self.set_condition("Available", "True", "MinimumReplicasAvailable", message);
         } else {
             let message = "Deployment does not have minimum availability.";
-            self.say("Available", "False", "MinimumReplicasUnavailable", message);
+            self.set_condition("Available", "False", "MinimumReplicasUnavailable", message);
         }
         let conditions = self.status.get(&["status", "conditions"]).cloned().unwrap_or_default();
         let mut status = Map::new();
@@ -112,12 +112,12 @@ impl Progress {
             }
         };
         put("observedGeneration", deployment.generation());
-        put("replicas", sum(Set::actual));
+        put("replicas", sum(RolloutSet::actual));
         put("updatedReplicas", new.map_or(0, |new| sets[new].actual()));
-        put("readyReplicas", sum(Set::ready));
+        put("readyReplicas", sum(RolloutSet::ready));
         put("availableReplicas", available);
         put("unavailableReplicas", sum(|set| set.replicas) - available);
-        let terminating: Option<i64> = sets.iter().filter_map(Set::terminating).sum();
+        let terminating: Option<i64> = sets.iter().filter_map(RolloutSet::terminating).sum();
         if let Some(terminating) = terminating {
             status.insert("terminatingReplicas".into(), terminating.into());
         }
@@ -128,10 +128,10 @@ impl Progress {
     }
 
     /// Sets the Progressing condition, after the counts.
-    pub fn judge(&mut self, deployment: &Object, wish: &Wish, sets: &[Set], new: Option<usize>) {
-        match wish.deadline_seconds {
+    pub fn judge(&mut self, deployment: &Object, spec: &DeploymentSpec, sets: &[RolloutSet], new: Option<usize>) {
+        match spec.deadline_seconds {
             None => conditions::remove(&mut self.status, PROGRESSING),
-            Some(deadline_seconds) => self.judge_progress(deployment, wish, deadline_seconds, sets, new),
+            Some(deadline_seconds) => self.judge_progress(deployment, spec, deadline_seconds, sets, new),
         }
         match failure_of(sets, new) {
             Some(failure) => conditions::set(&mut self.status, failure),
@@ -142,9 +142,9 @@ impl Progress {
     fn judge_progress(
         &mut self,
         deployment: &Object,
-        wish: &Wish,
+        spec: &DeploymentSpec,
         deadline_seconds: i64,
-        sets: &[Set],
+        sets: &[RolloutSet],
         new: Option<usize>,
     ) {
         let is_settled = count(&self.status, "replicas") == count(&self.status, "updatedReplicas")
@@ -156,14 +156,14 @@ impl Progress {
             Some(new) => format!("ReplicaSet \"{}\"", sets[new].name()),
             None => format!("Deployment \"{}\"", deployment.name()),
         };
-        if is_done(deployment, &self.status, wish) {
+        if is_done(deployment, &self.status, spec) {
             let message = format!("{subject} has successfully progressed.");
-            self.say(PROGRESSING, "True", NEW_SET_AVAILABLE, &message);
+            self.set_condition(PROGRESSING, "True", NEW_SET_AVAILABLE, &message);
         } else if self.has_progressed(deployment) {
             self.note_progress(&format!("{subject} is progressing."));
         } else if self.has_timed_out(deadline_seconds) {
             let message = format!("{subject} has timed out progressing.");
-            self.say(PROGRESSING, "False", TIMED_OUT, &message);
+            self.set_condition(PROGRESSING, "False", TIMED_OUT, &message);
         }
     }
 
@@ -200,9 +200,9 @@ impl Progress {
     }
 
     /// Returns when to check the progress deadline.
-    pub fn recheck(&self, deployment: &Object, wish: &Wish) -> Option<Duration> {
-        let deadline = self.deadline(wish.deadline_seconds?)?;
-        if wish.is_paused || self.reason() == TIMED_OUT || is_done(deployment, &self.status, wish) {
+    pub fn recheck(&self, deployment: &Object, spec: &DeploymentSpec) -> Option<Duration> {
+        let deadline = self.deadline(spec.deadline_seconds?)?;
+        if spec.is_paused || self.reason() == TIMED_OUT || is_done(deployment, &self.status, spec) {
             return None;
         }
         let left = deadline.duration_since(self.now);
@@ -213,7 +213,7 @@ impl Progress {
 }
 
 /// Returns the replica failure condition of a set, preferring the new set.
-fn failure_of(sets: &[Set], new: Option<usize>) -> Option<Value> {
+fn failure_of(sets: &[RolloutSet], new: Option<usize>) -> Option<Value> {
     let sets = new.map(|new| &sets[new]).into_iter().chain(sets);
     let failure = sets.filter_map(|set| conditions::find(&set.object, "ReplicaFailure")).next()?;
     let mut failure = failure.clone();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use reconcile::ObjectKey;
 
-use crate::job::wish::failures_of;
+use crate::job::spec::failures_of;
 use crate::pods::Pod;
 
 const FIRST: Duration = Duration::from_secs(10);
@@ -15,25 +15,25 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// Failures since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct BackoffRecord {
     failures: u32,
     last: Option<Timestamp>,
 }
 
 /// The backoff records of running Jobs, removed with the Job.
 #[derive(Default)]
-pub struct Records {
-    records: Mutex<HashMap<ObjectKey, Record>>,
+pub struct BackoffRecords {
+    records: Mutex<HashMap<ObjectKey, BackoffRecord>>,
 }
 
-impl Records {
-    pub fn get(&self, job: &ObjectKey) -> Record {
+impl BackoffRecords {
+    pub fn get(&self, job: &ObjectKey) -> BackoffRecord {
         self.records.lock().get(job).copied().unwrap_or_default()
     }
 
-    pub fn set(&self, job: &ObjectKey, record: Record) {
+    pub fn set(&self, job: &ObjectKey, record: BackoffRecord) {
         let mut records = self.records.lock();
-        if record == Record::default() {
+        if record == BackoffRecord::default() {
             records.remove(job);
         } else {
             records.insert(job.clone(), record);
@@ -45,7 +45,7 @@ impl Records {
     }
 }
 
-impl Record {
+impl BackoffRecord {
     /// Adds pods that finished since.
     pub fn with(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let last_success = succeeded.iter().filter_map(|pod| pod.finished()).max();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(record: Record, succeeded: &[u32], failed: &[u32], expected: (u32, u64)) -> Record {
+    fn check(record: BackoffRecord, succeeded: &[u32], failed: &[u32], expected: (u32, u64)) -> BackoffRecord {
         let pods = |seconds: &[u32]| seconds.iter().map(|second| pod(*second)).collect::<Vec<_>>();
         let (succeeded, failed) = (pods(succeeded), pods(failed));
         let record = record.with(&succeeded.iter().collect::<Vec<_>>(), &failed.iter().collect::<Vec<_>>());
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn failures_add_up_until_a_success() {
-        let none = Record::default();
+        let none = BackoffRecord::default();
         check(none, &[], &[], (0, 0));
         check(none, &[], &[10], (1, 0));
         let once = check(none, &[], &[25], (1, 5));
         let thrice = check(once, &[], &[26, 27], (3, 37));
         check(thrice, &[28], &[], (0, 0));
         check(thrice, &[28], &[27, 29], (1, 9));
-        let many = Record { failures: 30, last: "2026-01-01T00:00:30Z".parse().ok() };
+        let many = BackoffRecord { failures: 30, last: "2026-01-01T00:00:30Z".parse().ok() };
         check(many, &[], &[], (30, 600));
     }
 }

@@ -10,11 +10,11 @@ use reconcile::{Committed, ObjectKey, ReconcileError, commit_object, commit_stat
 
 use crate::cluster::FIELD_MANAGER;
 use crate::job::Jobs;
-use crate::job::plan::{Act, Facts, Finish};
-use crate::job::policy::Verdict;
+use crate::job::plan::{Finish, JobAction, JobFacts};
+use crate::job::policy::FailureAction;
+use crate::job::spec::{TRACKING_FINALIZER, failures_of, is_tracked, pod_of};
 use crate::job::status::JobStatus;
 use crate::job::track::{Tracking, track};
-use crate::job::wish::{TRACKING_FINALIZER, failures_of, is_tracked, pod_of};
 use crate::pod_control::{is_namespace_going, slow_start};
 use crate::pods::Pod;
 use crate::resources;
@@ -31,22 +31,22 @@ pub struct Done {
 }
 
 impl Jobs {
-    pub async fn commit_act(&self, job: &Object, facts: &Facts<'_>, act: Act) -> Done {
+    pub async fn commit_act(&self, job: &Object, facts: &JobFacts<'_>, act: JobAction) -> Done {
         let count = |pods: &[Pod]| (pods.len() as i64, pods.iter().filter(|pod| pod.is_ready()).count() as i64);
         let (active, ready) = count(&facts.active);
         let mut done = Done { active, ready, terminating: facts.terminating(), result: Ok(()) };
         let (removed, result) = match act {
-            Act::Nothing => (Vec::new(), Ok(())),
-            Act::Create(indexes) => {
+            JobAction::Nothing => (Vec::new(), Ok(())),
+            JobAction::Create(indexes) => {
                 let (created, result) = self.create_pods(job, facts, indexes).await;
                 done.active += created as i64;
                 (Vec::new(), result)
             }
-            Act::DeleteActive => {
+            JobAction::DeleteActive => {
                 let result = self.control.delete_all(job, &facts.active).await;
                 (if result.is_ok() { facts.active.clone() } else { Vec::new() }, result)
             }
-            Act::Remove(pods) => {
+            JobAction::Remove(pods) => {
                 let result = self.remove_pods(job, &pods).await;
                 (if result.is_ok() { pods } else { Vec::new() }, result)
             }
@@ -62,7 +62,7 @@ impl Jobs {
     async fn create_pods(
         &self,
         job: &Object,
-        facts: &Facts<'_>,
+        facts: &JobFacts<'_>,
         indexes: Vec<Option<i64>>,
     ) -> (usize, Result<(), Status>) {
         let created = Mutex::new(0);
@@ -70,7 +70,7 @@ impl Jobs {
             let created = &created;
             async move {
                 let pod = pod_of(job, index, next_failures(facts, index));
-                match self.control.create_and_tell(job, pod).await {
+                match self.control.create_with_event(job, pod).await {
                     Ok(_) => *created.lock() += 1,
                     Err(status) if is_namespace_going(&status) => {}
                     Err(status) => return Err(status),
@@ -123,17 +123,17 @@ impl Jobs {
         Err(Status::stale(&resources::pods().group_resource(), pod.name()))
     }
 
-    pub fn note_suspension(&self, job: &Object, facts: &Facts<'_>, status: &mut JobStatus) {
+    pub fn note_suspension(&self, job: &Object, facts: &JobFacts<'_>, status: &mut JobStatus) {
         if facts.is_deleting {
             return;
         }
-        if facts.wish.is_suspended {
-            if status.say("Suspended", "True", "JobSuspended", "Job suspended", facts.now) {
-                self.control.telling.normal(job, "Suspended", "Job suspended");
+        if facts.spec.is_suspended {
+            if status.set_condition("Suspended", "True", "JobSuspended", "Job suspended", facts.now) {
+                self.control.events.normal(job, "Suspended", "Job suspended");
                 status.start_time = None;
             }
-        } else if status.say("Suspended", "False", "JobResumed", "Job resumed", facts.now) {
-            self.control.telling.normal(job, "Resumed", "Job resumed");
+        } else if status.set_condition("Suspended", "False", "JobResumed", "Job resumed", facts.now) {
+            self.control.events.normal(job, "Resumed", "Job resumed");
             status.start_time = Some(time::format_seconds(facts.now));
         }
     }
@@ -142,14 +142,14 @@ impl Jobs {
     pub async fn commit_count(
         &self,
         job: &Arc<Object>,
-        facts: &Facts<'_>,
+        facts: &JobFacts<'_>,
         status: JobStatus,
         finish: Option<Finish>,
     ) -> Result<(), ReconcileError> {
         let Tracking { mut status, release, mut held, is_partial } = track(facts, status, finish.as_ref());
         if let Some(finish) = finish.as_ref().filter(|finish| !finish.is_announced) {
             let kind = if finish.is_success { "SuccessCriteriaMet" } else { "FailureTarget" };
-            status.say(kind, "True", &finish.reason, &finish.message, facts.now);
+            status.set_condition(kind, "True", &finish.reason, &finish.message, facts.now);
         }
         let job = self.commit_status(job, &status).await?;
         self.records.set(&ObjectKey::of(&job), facts.record);
@@ -164,7 +164,7 @@ impl Jobs {
         let end = finish.filter(|_| is_over);
         if let Some(finish) = &end {
             let kind = if finish.is_success { "Complete" } else { "Failed" };
-            status.say(kind, "True", &finish.reason, &finish.message, facts.now);
+            status.set_condition(kind, "True", &finish.reason, &finish.message, facts.now);
             if finish.is_success {
                 status.completion_time = Some(time::format_seconds(facts.now));
             }
@@ -192,26 +192,26 @@ impl Jobs {
         }
     }
 
-    fn tell_end(&self, job: &Object, facts: &Facts<'_>, status: &JobStatus, finish: &Finish) {
-        let telling = &self.control.telling;
+    fn tell_end(&self, job: &Object, facts: &JobFacts<'_>, status: &JobStatus, finish: &Finish) {
+        let events = &self.control.events;
         if !finish.is_success {
-            return telling.warning(job, known_reason(&finish.reason), finish.message.as_str());
+            return events.warning(job, known_reason(&finish.reason), finish.message.as_str());
         }
-        if facts.wish.completions.is_some_and(|completions| status.succeeded > completions) {
+        if facts.spec.completions.is_some_and(|completions| status.succeeded > completions) {
             let message = "Too many succeeded pods running after completion count reached";
-            telling.warning(job, "TooManySucceededPods", message);
+            events.warning(job, "TooManySucceededPods", message);
         }
-        telling.normal(job, "Completed", "Job completed");
+        events.normal(job, "Completed", "Job completed");
     }
 }
 
 /// Returns the failure counts for the next pod of an index.
-fn next_failures(facts: &Facts<'_>, index: Option<i64>) -> Option<(i64, i64)> {
-    facts.wish.backoff_limit_per_index?;
+fn next_failures(facts: &JobFacts<'_>, index: Option<i64>) -> Option<(i64, i64)> {
+    facts.spec.backoff_limit_per_index?;
     let Some(held) = index.and_then(|index| facts.held_by_index.get(&index)) else { return Some((0, 0)) };
     let (counted, ignored) = failures_of(held);
     Some(match facts.judge(held) {
-        Verdict::Ignore => (counted, ignored + 1),
+        FailureAction::Ignore => (counted, ignored + 1),
         _ => (counted + 1, ignored),
     })
 }

@@ -9,12 +9,12 @@ mod indexes;
 mod plan;
 mod policy;
 mod released;
+mod spec;
 mod status;
 mod strays;
 #[cfg(test)]
 mod tests;
 mod track;
-mod wish;
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use object::time;
 use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Source};
 
 use crate::cluster::Cluster;
-use crate::dispatch::{Route, selector_of};
-use crate::job::backoff::Records;
-use crate::job::plan::{Decision, Facts, Finish};
+use crate::dispatch::{PodRoute, selector_of};
+use crate::job::backoff::BackoffRecords;
+use crate::job::plan::{Finish, JobDecision, JobFacts};
 use crate::job::released::Released;
+use crate::job::spec::{JobSpec, TRACKING_FINALIZER, is_managed_elsewhere};
 use crate::job::status::JobStatus;
-use crate::job::wish::{TRACKING_FINALIZER, Wish, is_managed_elsewhere};
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
 use crate::start::sooner;
 
@@ -39,7 +39,7 @@ const WORKERS: usize = 4;
 struct Jobs {
     cluster: Arc<Cluster>,
     control: PodControl,
-    records: Records,
+    records: BackoffRecords,
     released: Released,
 }
 
@@ -52,12 +52,12 @@ impl Jobs {
 }
 
 /// Returns the controller and the route for its pod events.
-pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+pub fn start(cluster: &Arc<Cluster>) -> (PodRoute, impl Future<Output = ()> + Send + use<>) {
     let rules = ClaimRules { finalizer: Some(TRACKING_FINALIZER), ..ClaimRules::default() };
     let control = PodControl::new(cluster, COMPONENT, &cluster.jobs, rules);
     let controller = Controller::new(COMPONENT);
-    let route = Route::new("Job", &cluster.jobs, &controller, &control);
-    let (records, released) = (Records::default(), Released::default());
+    let route = PodRoute::new("Job", &cluster.jobs, &controller, &control);
+    let (records, released) = (BackoffRecords::default(), Released::default());
     let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records, released });
     let sources = vec![Source::each(&cluster.jobs)];
     let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&jobs), key));
@@ -80,13 +80,13 @@ async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, Reconcile
     let Some(selector) = selector_of(&job) else { return Ok(Outcome::Done) };
     let Claimed { mut pods, outcome } = jobs.control.claim(&job, &selector).await?;
     jobs.released.show(&key, &mut pods);
-    let (wish, now) = (Wish::of(&job), jobs.cluster.now());
-    if status.start_time.is_none() && !wish.is_suspended {
+    let (spec, now) = (JobSpec::of(&job), jobs.cluster.now());
+    if status.start_time.is_none() && !spec.is_suspended {
         status.start_time = Some(time::format_seconds(now));
     }
-    let mut facts = Facts::new(&wish, status, &pods, jobs.records.get(&key), now);
+    let mut facts = JobFacts::new(&spec, status, &pods, jobs.records.get(&key), now);
     facts.is_deleting = job.is_deleting();
-    let Decision { finish, act, recheck } = facts.decide();
+    let JobDecision { finish, act, recheck } = facts.decide();
     let done = jobs.commit_act(&job, &facts, act).await;
     let mut status = facts.status.clone();
     status.active = done.active;

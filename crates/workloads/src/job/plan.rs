@@ -6,11 +6,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use object::time;
 
-use crate::job::backoff::{Record, wait_for_index};
+use crate::job::backoff::{BackoffRecord, wait_for_index};
 use crate::job::indexes::Indexes;
-use crate::job::policy::{Verdict, judge_failure, match_success};
+use crate::job::policy::{FailureAction, judge_failure, match_success};
+use crate::job::spec::{JobSpec, failures_of, index_of, is_tracked};
 use crate::job::status::JobStatus;
-use crate::job::wish::{Wish, failures_of, index_of, is_tracked};
 use crate::pod_control::BURST_MAX;
 use crate::pods::Pod;
 use crate::ranking::{Ranking, sort_for_deletion};
@@ -26,7 +26,7 @@ pub struct Finish {
 
 /// The action on pods.
 #[derive(Clone, Debug, Default)]
-pub enum Act {
+pub enum JobAction {
     #[default]
     Nothing,
     /// The Job is finished.
@@ -38,8 +38,8 @@ pub enum Act {
 }
 
 /// A Job with its classified pods.
-pub struct Facts<'a> {
-    pub wish: &'a Wish,
+pub struct JobFacts<'a> {
+    pub spec: &'a JobSpec,
     pub status: JobStatus,
     pub pods: &'a [Pod],
     pub now: Timestamp,
@@ -47,7 +47,7 @@ pub struct Facts<'a> {
     pub active: Vec<Pod>,
     pub succeeded: i64,
     pub failed: i64,
-    pub record: Record,
+    pub record: BackoffRecord,
     pub succeeded_before: Indexes,
     pub succeeded_indexes: Indexes,
     pub failed_indexes: Option<Indexes>,
@@ -57,16 +57,16 @@ pub struct Facts<'a> {
 
 /// The decision of a step.
 #[derive(Debug, Default)]
-pub struct Decision {
+pub struct JobDecision {
     pub finish: Option<Finish>,
-    pub act: Act,
+    pub act: JobAction,
     pub recheck: Option<Duration>,
 }
 
-impl<'a> Facts<'a> {
-    pub fn new(wish: &'a Wish, status: JobStatus, pods: &'a [Pod], record: Record, now: Timestamp) -> Self {
+impl<'a> JobFacts<'a> {
+    pub fn new(spec: &'a JobSpec, status: JobStatus, pods: &'a [Pod], record: BackoffRecord, now: Timestamp) -> Self {
         let mut facts = Self {
-            wish,
+            spec,
             pods,
             now,
             is_deleting: false,
@@ -74,7 +74,7 @@ impl<'a> Facts<'a> {
             succeeded: 0,
             failed: 0,
             record,
-            succeeded_before: Indexes::parse(&status.completed_indexes, wish.indexes()),
+            succeeded_before: Indexes::parse(&status.completed_indexes, spec.indexes()),
             succeeded_indexes: Indexes::default(),
             failed_indexes: None,
             held_by_index: BTreeMap::new(),
@@ -92,22 +92,22 @@ impl<'a> Facts<'a> {
         let succeeded: Vec<&Pod> =
             valid().filter(|pod| pod.is_succeeded() && !known_succeeded.contains(pod.uid())).collect();
         let failed: Vec<&Pod> =
-            valid().filter(|pod| self.wish.is_failed(pod) && !known_failed.contains(pod.uid())).collect();
-        let counted = failed.iter().filter(|pod| self.judge(pod) != Verdict::Ignore).count();
+            valid().filter(|pod| self.spec.is_failed(pod) && !known_failed.contains(pod.uid())).collect();
+        let counted = failed.iter().filter(|pod| self.judge(pod) != FailureAction::Ignore).count();
         self.record = self.record.with(&succeeded, &failed);
         self.succeeded = self.status.succeeded + (succeeded.len() + known_succeeded.len()) as i64;
         self.failed = self.status.failed + (counted + known_failed.len()) as i64;
-        if !self.wish.is_indexed {
+        if !self.spec.is_indexed {
             return;
         }
         let succeeded = self.pods.iter().filter(|pod| pod.is_succeeded() && is_tracked(pod));
-        let succeeded: Vec<i64> = succeeded.filter_map(|pod| self.wish.index_of(pod)).collect();
+        let succeeded: Vec<i64> = succeeded.filter_map(|pod| self.spec.index_of(pod)).collect();
         self.succeeded_indexes = self.succeeded_before.with(succeeded);
         self.succeeded = self.succeeded_indexes.total();
-        if let Some(limit) = self.wish.backoff_limit_per_index {
-            let before = Indexes::parse(self.status.failed_indexes.as_deref().unwrap_or(""), self.wish.indexes());
+        if let Some(limit) = self.spec.backoff_limit_per_index {
+            let before = Indexes::parse(self.status.failed_indexes.as_deref().unwrap_or(""), self.spec.indexes());
             let failed = self.pods.iter().filter(|pod| is_tracked(pod) && self.ends_index(pod, limit));
-            let failed: Vec<i64> = failed.filter_map(|pod| self.wish.index_of(pod)).collect();
+            let failed: Vec<i64> = failed.filter_map(|pod| self.spec.index_of(pod)).collect();
             self.failed_indexes = Some(before.with(failed));
             self.held_by_index = self.find_held();
         }
@@ -115,22 +115,22 @@ impl<'a> Facts<'a> {
 
     /// Reports whether the pod is not counted yet and has a valid index.
     fn is_valid(&self, pod: &Pod) -> bool {
-        is_tracked(pod) && (!self.wish.is_indexed || self.wish.index_of(pod).is_some())
+        is_tracked(pod) && (!self.spec.is_indexed || self.spec.index_of(pod).is_some())
     }
 
-    pub fn judge(&self, pod: &Pod) -> Verdict {
-        judge_failure(self.wish.failure_policy.as_deref(), pod)
+    pub fn judge(&self, pod: &Pod) -> FailureAction {
+        judge_failure(self.spec.failure_policy.as_deref(), pod)
     }
 
     /// Reports whether the failure exceeds the backoff limit of its index.
     fn ends_index(&self, pod: &Pod, limit: i64) -> bool {
-        if !self.wish.is_failed(pod) {
+        if !self.spec.is_failed(pod) {
             return false;
         }
         match self.judge(pod) {
-            Verdict::FailIndex => true,
-            Verdict::Ignore => false,
-            Verdict::Count | Verdict::FailJob(_) => failures_of(pod).0 >= limit,
+            FailureAction::FailIndex => true,
+            FailureAction::Ignore => false,
+            FailureAction::Count | FailureAction::FailJob(_) => failures_of(pod).0 >= limit,
         }
     }
 
@@ -145,8 +145,8 @@ impl<'a> Facts<'a> {
             (counted + ignored, pod.finished())
         };
         let mut held: BTreeMap<i64, Pod> = BTreeMap::new();
-        for pod in self.pods.iter().filter(|pod| self.is_valid(pod) && self.wish.is_failed(pod)) {
-            let Some(index) = self.wish.index_of(pod).filter(|index| !is_over(*index)) else { continue };
+        for pod in self.pods.iter().filter(|pod| self.is_valid(pod) && self.spec.is_failed(pod)) {
+            let Some(index) = self.spec.index_of(pod).filter(|index| !is_over(*index)) else { continue };
             if held.get(&index).is_none_or(|last| rank(last) <= rank(pod)) {
                 held.insert(index, pod.clone());
             }
@@ -158,13 +158,13 @@ impl<'a> Facts<'a> {
         self.pods.iter().filter(|pod| pod.is_terminating()).count() as i64
     }
 
-    pub fn decide(&self) -> Decision {
+    pub fn decide(&self) -> JobDecision {
         let deadline = self.deadline_left();
         let finish = self.announced().or_else(|| self.failure()).or_else(|| self.success_by_policy());
         if let Some(finish) = finish {
-            return Decision { finish: Some(finish), act: Act::DeleteActive, recheck: None };
+            return JobDecision { finish: Some(finish), act: JobAction::DeleteActive, recheck: None };
         }
-        let mut decision = Decision { recheck: deadline, ..Decision::default() };
+        let mut decision = JobDecision { recheck: deadline, ..JobDecision::default() };
         if !self.is_deleting {
             let (act, wait) = self.plan_pods();
             decision.act = act;
@@ -175,7 +175,7 @@ impl<'a> Facts<'a> {
 
     /// Reports whether enough pods have succeeded, given the active ones.
     pub fn is_complete(&self, active: i64) -> bool {
-        let is_enough = match self.wish.completions {
+        let is_enough = match self.spec.completions {
             None => self.succeeded > 0,
             Some(completions) => self.succeeded >= completions,
         };
@@ -196,66 +196,66 @@ impl<'a> Facts<'a> {
             let (reason, message) = (reason.to_owned(), message.to_owned());
             Some(Finish { is_success: false, is_announced: false, reason, message })
         };
-        for pod in self.pods.iter().filter(|pod| self.wish.is_failed(pod)) {
-            if let Verdict::FailJob(why) = self.judge(pod) {
+        for pod in self.pods.iter().filter(|pod| self.spec.is_failed(pod)) {
+            if let FailureAction::FailJob(why) = self.judge(pod) {
                 return fail("PodFailurePolicy", &why);
             }
         }
-        if self.failed > self.wish.backoff_limit || self.has_restarted_too_often() {
+        if self.failed > self.spec.backoff_limit || self.has_restarted_too_often() {
             return fail("BackoffLimitExceeded", "Job has reached the specified backoff limit");
         }
         if self.deadline_left() == Some(Duration::ZERO) {
             return fail("DeadlineExceeded", "Job was active longer than specified deadline");
         }
         let failed = self.failed_indexes.as_ref().map_or(0, Indexes::total);
-        if self.wish.failed_indexes_max.is_some_and(|max| failed > max) {
+        if self.spec.failed_indexes_max.is_some_and(|max| failed > max) {
             let message = "Job has exceeded the specified maximal number of failed indexes";
             return fail("MaxFailedIndexesExceeded", message);
         }
-        if failed > 0 && failed + self.succeeded_indexes.total() >= self.wish.indexes() {
+        if failed > 0 && failed + self.succeeded_indexes.total() >= self.spec.indexes() {
             return fail("FailedIndexes", "Job has failed indexes");
         }
         None
     }
 
     fn success_by_policy(&self) -> Option<Finish> {
-        if !self.wish.is_indexed {
+        if !self.spec.is_indexed {
             return None;
         }
-        let rules = self.wish.success_policy.as_deref();
-        let message = match_success(rules, &self.succeeded_indexes, self.wish.indexes())?;
+        let rules = self.spec.success_policy.as_deref();
+        let message = match_success(rules, &self.succeeded_indexes, self.spec.indexes())?;
         Some(Finish { is_success: true, is_announced: false, reason: "SuccessPolicy".to_owned(), message })
     }
 
     /// Containers restarted in place count towards the backoff limit.
     fn has_restarted_too_often(&self) -> bool {
-        if !self.wish.restarts_on_failure {
+        if !self.spec.restarts_on_failure {
             return false;
         }
         let running = self.pods.iter().filter(|pod| matches!(pod.phase(), "Running" | "Pending"));
         let statuses = running.flat_map(|pod| pod.init_container_statuses().iter().chain(pod.container_statuses()));
         let restarts: i64 = statuses.filter_map(|status| status["restartCount"].as_i64()).sum();
-        if self.wish.backoff_limit == 0 { restarts > 0 } else { restarts >= self.wish.backoff_limit }
+        if self.spec.backoff_limit == 0 { restarts > 0 } else { restarts >= self.spec.backoff_limit }
     }
 
     /// Returns the remaining time; `None` if there is no deadline.
     fn deadline_left(&self) -> Option<Duration> {
-        if self.wish.is_suspended {
+        if self.spec.is_suspended {
             return None;
         }
         let start = time::parse(self.status.start_time.as_deref()?)?;
-        let end = start.checked_add(SignedDuration::from_secs(self.wish.deadline_seconds?)).ok()?;
+        let end = start.checked_add(SignedDuration::from_secs(self.spec.deadline_seconds?)).ok()?;
         let left = end.duration_since(self.now);
         Some(if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO })
     }
 
-    fn plan_pods(&self) -> (Act, Option<Duration>) {
+    fn plan_pods(&self) -> (JobAction, Option<Duration>) {
         let active = self.active.len();
-        if self.wish.is_suspended {
+        if self.spec.is_suspended {
             return (remove(self.active.clone()), None);
         }
-        let parallelism = usize::try_from(self.wish.parallelism).unwrap_or(0);
-        let wanted = match self.wish.completions {
+        let parallelism = usize::try_from(self.spec.parallelism).unwrap_or(0);
+        let wanted = match self.spec.completions {
             None if self.succeeded > 0 => active,
             None => parallelism,
             Some(completions) => usize::try_from(completions - self.succeeded).unwrap_or(0).min(parallelism),
@@ -264,43 +264,43 @@ impl<'a> Facts<'a> {
         if !surplus.is_empty() {
             return (remove(surplus), None);
         }
-        let going = if self.wish.replaces_only_failed { self.terminating() as usize } else { 0 };
-        let missing = wanted.saturating_sub(going + active).min(BURST_MAX);
+        let terminating_pods = if self.spec.replaces_only_failed { self.terminating() as usize } else { 0 };
+        let missing = wanted.saturating_sub(terminating_pods + active).min(BURST_MAX);
         if missing == 0 {
-            return (Act::Nothing, None);
+            return (JobAction::Nothing, None);
         }
         self.plan_creation(missing)
     }
 
-    fn plan_creation(&self, missing: usize) -> (Act, Option<Duration>) {
-        if self.wish.backoff_limit_per_index.is_none() {
+    fn plan_creation(&self, missing: usize) -> (JobAction, Option<Duration>) {
+        if self.spec.backoff_limit_per_index.is_none() {
             let wait = self.record.wait(self.now);
             if !wait.is_zero() {
-                return (Act::Nothing, Some(wait));
+                return (JobAction::Nothing, Some(wait));
             }
         }
-        if !self.wish.is_indexed {
-            return (Act::Create(vec![None; missing]), None);
+        if !self.spec.is_indexed {
+            return (JobAction::Create(vec![None; missing]), None);
         }
         let pending = self.pending_indexes(missing);
         let waits = pending.iter().map(|index| (*index, wait_for_index(self.held_by_index.get(index), self.now)));
         let (now, later): (Vec<_>, Vec<_>) = waits.partition(|(_, wait)| wait.is_zero());
         let wait = later.iter().map(|(_, wait)| *wait).min();
         match now.is_empty() {
-            true => (Act::Nothing, wait),
-            false => (Act::Create(now.into_iter().map(|(index, _)| Some(index)).collect()), wait),
+            true => (JobAction::Nothing, wait),
+            false => (JobAction::Create(now.into_iter().map(|(index, _)| Some(index)).collect()), wait),
         }
     }
 
     fn pending_indexes(&self, count: usize) -> Vec<i64> {
         let mut taken = self.succeeded_indexes.with(self.active.iter().filter_map(index_of));
-        if self.wish.replaces_only_failed {
+        if self.spec.replaces_only_failed {
             taken = taken.with(self.pods.iter().filter(|pod| pod.is_terminating()).filter_map(index_of));
         }
         if let Some(failed) = &self.failed_indexes {
             taken = taken.merge(failed);
         }
-        taken.missing(self.wish.indexes(), count)
+        taken.missing(self.spec.indexes(), count)
     }
 
     /// Returns active pods to remove: those with an invalid or duplicate index, then as many as requested.
@@ -308,12 +308,12 @@ impl<'a> Facts<'a> {
         let mut removed = Vec::new();
         let mut left = self.active.clone();
         sort_for_deletion(&mut left, &Ranking::Plain);
-        if self.wish.is_indexed {
+        if self.spec.is_indexed {
             let mut taken = HashSet::new();
             let mut kept = Vec::new();
             // The last one in deletion order is the most valuable.
             for pod in left.into_iter().rev() {
-                match self.wish.index_of(&pod).is_some_and(|index| taken.insert(index)) {
+                match self.spec.index_of(&pod).is_some_and(|index| taken.insert(index)) {
                     true => kept.push(pod),
                     false => removed.push(pod),
                 }
@@ -328,6 +328,6 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn remove(pods: Vec<Pod>) -> Act {
-    if pods.is_empty() { Act::Nothing } else { Act::Remove(pods) }
+fn remove(pods: Vec<Pod>) -> JobAction {
+    if pods.is_empty() { JobAction::Nothing } else { JobAction::Remove(pods) }
 }

@@ -7,7 +7,7 @@ use crate::pods::Pod;
 
 /// The action of a pod failure policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FailureAction {
     Count,
     Ignore,
     FailIndex,
@@ -16,7 +16,7 @@ pub enum Verdict {
 }
 
 /// The first matching rule decides; without one, the failure counts.
-pub fn judge_failure(rules: Option<&[Value]>, pod: &Pod) -> Verdict {
+pub fn judge_failure(rules: Option<&[Value]>, pod: &Pod) -> FailureAction {
     for (position, rule) in rules.unwrap_or_default().iter().enumerate() {
         let why = match (rule.get("onExitCodes"), rule.get("onPodConditions")) {
             (Some(codes), _) if !codes.is_null() => match_exit_codes(codes, pod),
@@ -25,14 +25,14 @@ pub fn judge_failure(rules: Option<&[Value]>, pod: &Pod) -> Verdict {
         };
         let Some(why) = why else { continue };
         match rule["action"].as_str().unwrap_or_default() {
-            "Ignore" => return Verdict::Ignore,
-            "Count" => return Verdict::Count,
-            "FailIndex" => return Verdict::FailIndex,
-            "FailJob" => return Verdict::FailJob(format!("{why} matching FailJob rule at index {position}")),
+            "Ignore" => return FailureAction::Ignore,
+            "Count" => return FailureAction::Count,
+            "FailIndex" => return FailureAction::FailIndex,
+            "FailJob" => return FailureAction::FailJob(format!("{why} matching FailJob rule at index {position}")),
             _ => {}
         }
     }
-    Verdict::Count
+    FailureAction::Count
 }
 
 fn match_exit_codes(wanted: &Value, pod: &Pod) -> Option<String> {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(rule: Value, expected: Verdict) {
+    fn check(rule: Value, expected: FailureAction) {
         let pod = json!({"metadata": {"name": "p", "namespace": "a"}, "status": {
             "conditions": [{"type": "DisruptionTarget", "status": "True"}],
             "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 42}}}]}});
@@ -109,18 +109,18 @@ mod tests {
     #[test]
     fn the_first_matching_rule_decides() {
         let codes = |action: &str, operator: &str, values: Value| json!({"action": action, "onExitCodes": {"operator": operator, "values": values}});
-        check(codes("Ignore", "In", json!([42])), Verdict::Ignore);
-        check(codes("Ignore", "In", json!([1])), Verdict::Count);
-        check(codes("FailIndex", "NotIn", json!([1])), Verdict::FailIndex);
+        check(codes("Ignore", "In", json!([42])), FailureAction::Ignore);
+        check(codes("Ignore", "In", json!([1])), FailureAction::Count);
+        check(codes("FailIndex", "NotIn", json!([1])), FailureAction::FailIndex);
         let why = "Container main for pod a/p failed with exit code 42 matching FailJob rule at index 0";
-        check(codes("FailJob", "In", json!([42])), Verdict::FailJob(why.to_owned()));
+        check(codes("FailJob", "In", json!([42])), FailureAction::FailJob(why.to_owned()));
         let mut other = codes("Ignore", "In", json!([42]));
         other["onExitCodes"]["containerName"] = "side".into();
-        check(other, Verdict::Count);
+        check(other, FailureAction::Count);
         let disrupted =
             json!({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
         let why = "Pod a/p has condition DisruptionTarget matching FailJob rule at index 0";
-        check(disrupted, Verdict::FailJob(why.to_owned()));
+        check(disrupted, FailureAction::FailJob(why.to_owned()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use object::Object;
 use parking_lot::Mutex;
 use reconcile::ObjectKey;
 
-use crate::job::wish::{TRACKING_FINALIZER, is_tracked};
+use crate::job::spec::{TRACKING_FINALIZER, is_tracked};
 use crate::pods::Pod;
 
 /// Pod uids by Job. Dropped once the mirror shows the pod without the finalizer or deleted, or with the Job.

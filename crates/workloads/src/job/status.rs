@@ -92,7 +92,7 @@ impl JobStatus {
     }
 
     /// Sets a condition; a missing one is not added as False. Returns true on a change.
-    pub fn say(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
+    pub fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         let now = time::format_seconds(now);
         let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastProbeTime": now, "lastTransitionTime": now});

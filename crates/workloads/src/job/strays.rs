@@ -7,8 +7,8 @@ use object::Object;
 use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
+use crate::job::spec::{TRACKING_FINALIZER, is_managed_elsewhere, is_tracked};
 use crate::job::status::JobStatus;
-use crate::job::wish::{TRACKING_FINALIZER, is_managed_elsewhere, is_tracked};
 use crate::owners::{BY_OWNER, controller};
 use crate::resources;
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::job::plan::{Facts, Finish};
-use crate::job::policy::Verdict;
+use crate::job::plan::{Finish, JobFacts};
+use crate::job::policy::FailureAction;
+use crate::job::spec::{index_of, is_tracked};
 use crate::job::status::JobStatus;
-use crate::job::wish::{index_of, is_tracked};
 use crate::pods::Pod;
 
 /// Maximum number of uids in a status; the rest is counted in the next round.
@@ -22,12 +22,12 @@ pub struct Tracking {
     pub is_partial: bool,
 }
 
-pub fn track(facts: &Facts<'_>, mut status: JobStatus, finish: Option<&Finish>) -> Tracking {
+pub fn track(facts: &JobFacts<'_>, mut status: JobStatus, finish: Option<&Finish>) -> Tracking {
     let held: HashSet<String> =
         facts.pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid().to_owned()).collect();
     status.count_released(|uid| held.contains(uid));
     let mut pods: Vec<&Pod> = facts.pods.iter().filter(|pod| is_tracked(pod)).collect();
-    if facts.wish.is_indexed {
+    if facts.spec.is_indexed {
         pods.sort_by_key(|pod| index_of(pod));
     }
     let mut release = Vec::new();
@@ -44,7 +44,7 @@ pub fn track(facts: &Facts<'_>, mut status: JobStatus, finish: Option<&Finish>) 
             break;
         }
     }
-    if facts.wish.is_indexed {
+    if facts.spec.is_indexed {
         // Only the indexes of pods released now.
         let completed = facts.succeeded_before.with(indexes);
         status.succeeded = completed.total();
@@ -54,7 +54,7 @@ pub fn track(facts: &Facts<'_>, mut status: JobStatus, finish: Option<&Finish>) 
     Tracking { status, release, held, is_partial }
 }
 
-fn may_release(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>) -> bool {
+fn may_release(facts: &JobFacts<'_>, pod: &Pod, finish: Option<&Finish>) -> bool {
     if facts.is_deleting || finish.is_some() || pod.is_succeeded() {
         return true;
     }
@@ -62,26 +62,26 @@ fn may_release(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>) -> bool {
         let held = index_of(pod).and_then(|index| facts.held_by_index.get(&index));
         held.is_some_and(|held| held.uid() == pod.uid())
     };
-    facts.wish.is_failed(pod) && !is_held()
+    facts.spec.is_failed(pod) && !is_held()
 }
 
 /// Records the pod as succeeded or failed.
-fn note(facts: &Facts<'_>, pod: &Pod, finish: Option<&Finish>, status: &mut JobStatus, indexes: &mut Vec<i64>) {
+fn note(facts: &JobFacts<'_>, pod: &Pod, finish: Option<&Finish>, status: &mut JobStatus, indexes: &mut Vec<i64>) {
     let uid = pod.uid().to_owned();
-    let index = facts.wish.index_of(pod);
+    let index = facts.spec.index_of(pod);
     if pod.is_succeeded() && !status.uncounted_failed.contains(&uid) {
         match index {
-            Some(index) if facts.wish.is_indexed => indexes.push(index),
-            None if facts.wish.is_indexed => {}
+            Some(index) if facts.spec.is_indexed => indexes.push(index),
+            None if facts.spec.is_indexed => {}
             _ if status.uncounted_succeeded.contains(&uid) => {}
             _ => status.uncounted_succeeded.push(uid),
         }
         return;
     }
-    let has_failed = facts.wish.is_failed(pod) || finish.is_some_and(|finish| !finish.is_success);
-    let is_countable = !facts.wish.is_indexed || index.is_some();
+    let has_failed = facts.spec.is_failed(pod) || finish.is_some_and(|finish| !finish.is_success);
+    let is_countable = !facts.spec.is_indexed || index.is_some();
     let is_new = !status.uncounted_failed.contains(&uid);
-    if has_failed && is_countable && is_new && facts.judge(pod) != Verdict::Ignore {
+    if has_failed && is_countable && is_new && facts.judge(pod) != FailureAction::Ignore {
         status.uncounted_failed.push(uid);
     }
 }

@@ -16,7 +16,7 @@ use reconcile::{Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, 
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::dispatch::{Route, selector_of};
+use crate::dispatch::{PodRoute, selector_of};
 use crate::owners::{BY_OWNER, controller_uid};
 use crate::pod_control::{ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
@@ -56,12 +56,12 @@ struct Sets {
 }
 
 /// Returns the controller and the route for its pod events.
-pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (Route, impl Future<Output = ()> + Send + use<>) {
+pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (PodRoute, impl Future<Output = ()> + Send + use<>) {
     let owners = (sort.owners)(cluster).clone();
     let rules = ClaimRules { only_active: true, ..ClaimRules::default() };
     let control = PodControl::new(cluster, sort.component, &owners, rules);
     let controller = Controller::new(sort.component);
-    let route = Route::new(sort.kind, &owners, &controller, &control);
+    let route = PodRoute::new(sort.kind, &owners, &controller, &control);
     let sets = Arc::new(Sets { sort, owners: owners.clone(), control });
     let cancel = cluster.cancelled();
     (route, run(sets, controller, cancel))
@@ -136,7 +136,7 @@ impl Sets {
                 let created = Mutex::new(Vec::new());
                 let template = set.get(&["spec", "template"]).cloned().unwrap_or_default();
                 let create = || async {
-                    match self.control.create_and_tell(set, pod_from(&template, set)).await {
+                    match self.control.create_with_event(set, pod_from(&template, set)).await {
                         Ok(pod) => created.lock().push(Pod::new(pod)),
                         Err(status) if is_namespace_going(&status) => {}
                         Err(status) => return Err(status),
@@ -147,11 +147,12 @@ impl Sets {
                 pods.extend(created.into_inner());
                 Ok(result?)
             }
-            Scale::Delete(doomed) => {
-                let result = self.control.delete_all(set, doomed).await;
+            Scale::Delete(deleting) => {
+                let result = self.control.delete_all(set, deleting).await;
                 if result.is_ok() {
-                    for pod in pods.iter_mut().filter(|pod| doomed.iter().any(|doomed| doomed.uid() == pod.uid())) {
-                        *pod = Pod::doomed(Arc::clone(&pod.object));
+                    for pod in pods.iter_mut().filter(|pod| deleting.iter().any(|deleting| deleting.uid() == pod.uid()))
+                    {
+                        *pod = Pod::deleting(Arc::clone(&pod.object));
                     }
                 }
                 Ok(result?)

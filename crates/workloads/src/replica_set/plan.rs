@@ -5,7 +5,7 @@ use object::Object;
 use reconcile::ReconcileError;
 use serde_json::{Map, Value};
 
-use crate::conditions::{self, Saying};
+use crate::conditions::{self, WorkloadCondition};
 use crate::pod_control::BURST_MAX;
 use crate::pods::Pod;
 use crate::ranking::{Ranking, sort_for_deletion};
@@ -56,9 +56,9 @@ pub fn plan_status(
     match failure {
         Some(error) => {
             let reason = if matches!(scale, Scale::Delete(_)) { "FailedDelete" } else { "FailedCreate" };
-            let saying = Saying::new("ReplicaFailure", "True", reason, error.to_string());
+            let condition = WorkloadCondition::new("ReplicaFailure", "True", reason, error.to_string());
             if conditions::find(&desired, "ReplicaFailure").is_none() {
-                conditions::set(&mut desired, conditions::plain(&saying, now));
+                conditions::set(&mut desired, conditions::plain(&condition, now));
             }
         }
         None => conditions::remove(&mut desired, "ReplicaFailure"),

@@ -12,12 +12,12 @@ use crate::pod_control::{is_namespace_going, slow_start};
 use crate::pods::Pod;
 use crate::resources;
 use crate::stateful_set::StatefulSets;
-use crate::stateful_set::plan::{From, Step};
-use crate::stateful_set::retention::{Owners, Retention};
-use crate::stateful_set::wish::{Wish, claim_from, claim_name, claim_templates, identify, pod_of};
+use crate::stateful_set::plan::{From, StatefulSetStep};
+use crate::stateful_set::retention::{ClaimOwners, ClaimRetention};
+use crate::stateful_set::spec::{StatefulSetSpec, claim_from, claim_name, claim_templates, identify, pod_of};
 
 /// The pod templates by revision name.
-pub struct Templates {
+pub struct RevisionTemplates {
     pub current: (String, Value),
     pub update: (String, Value),
 }
@@ -27,13 +27,13 @@ impl StatefulSets {
     pub async fn commit_steps(
         &self,
         set: &Object,
-        steps: Vec<Step>,
-        templates: &Templates,
+        steps: Vec<StatefulSetStep>,
+        templates: &RevisionTemplates,
     ) -> Result<(), ReconcileError> {
-        let (creations, others): (Vec<Step>, Vec<Step>) =
-            steps.into_iter().partition(|step| matches!(step, Step::Create { .. }));
+        let (creations, others): (Vec<StatefulSetStep>, Vec<StatefulSetStep>) =
+            steps.into_iter().partition(|step| matches!(step, StatefulSetStep::Create { .. }));
         let creations = creations.into_iter().filter_map(|step| match step {
-            Step::Create { ordinal, from } => Some((ordinal, from)),
+            StatefulSetStep::Create { ordinal, from } => Some((ordinal, from)),
             _ => None,
         });
         let create = |(ordinal, from): (i64, From)| self.create_pod(set, ordinal, from, templates);
@@ -41,17 +41,23 @@ impl StatefulSets {
         created?;
         for step in others {
             match step {
-                Step::Create { .. } => {}
-                Step::EnsureClaims { ordinal, pod } => self.create_claims(set, ordinal, pod.name()).await?,
-                Step::Identify { ordinal, pod } => self.identify_pod(set, ordinal, &pod).await?,
-                Step::Retain { ordinal, pod } => self.commit_retention(set, ordinal, &pod).await?,
-                Step::Delete { pod } => self.delete_pod(set, &pod).await?,
+                StatefulSetStep::Create { .. } => {}
+                StatefulSetStep::EnsureClaims { ordinal, pod } => self.create_claims(set, ordinal, pod.name()).await?,
+                StatefulSetStep::Identify { ordinal, pod } => self.identify_pod(set, ordinal, &pod).await?,
+                StatefulSetStep::Retain { ordinal, pod } => self.commit_retention(set, ordinal, &pod).await?,
+                StatefulSetStep::Delete { pod } => self.delete_pod(set, &pod).await?,
             }
         }
         Ok(())
     }
 
-    async fn create_pod(&self, set: &Object, ordinal: i64, from: From, templates: &Templates) -> Result<(), Status> {
+    async fn create_pod(
+        &self,
+        set: &Object,
+        ordinal: i64,
+        from: From,
+        templates: &RevisionTemplates,
+    ) -> Result<(), Status> {
         let (revision, template) = match from {
             From::Current => &templates.current,
             From::Update => &templates.update,
@@ -63,28 +69,30 @@ impl StatefulSets {
             Err(status) => Err(status),
         };
         match &made {
-            Ok(()) => self.tell(set, "SuccessfulCreate", &format!("Create Pod {name} in StatefulSet {}", set.name())),
+            Ok(()) => {
+                self.record_event(set, "SuccessfulCreate", &format!("Create Pod {name} in StatefulSet {}", set.name()))
+            }
             Err(status) if is_namespace_going(status) => return Ok(()),
             // It belongs to another owner, or is ours and not observed yet: retried when the mirror shows it.
             Err(status) if status.is_already_exists() => {}
             Err(status) => {
                 let message = format!("Create Pod {name} in StatefulSet {} failed error: {status}", set.name());
-                self.control.telling.warning(set, "FailedCreate", message);
+                self.control.events.warning(set, "FailedCreate", message);
             }
         }
         made
     }
 
-    fn tell(&self, set: &Object, reason: &'static str, what: &str) {
-        self.control.telling.normal(set, reason, format!("{what} successful"));
+    fn record_event(&self, set: &Object, reason: &'static str, what: &str) {
+        self.control.events.normal(set, reason, format!("{what} successful"));
     }
 
     async fn delete_pod(&self, set: &Object, pod: &Pod) -> Result<(), Status> {
         let what = format!("Delete Pod {} in StatefulSet {}", pod.name(), set.name());
         let result = self.control.delete(set, pod).await;
         match &result {
-            Ok(()) => self.tell(set, "SuccessfulDelete", &what),
-            Err(status) => self.control.telling.warning(set, "FailedDelete", format!("{what} failed error: {status}")),
+            Ok(()) => self.record_event(set, "SuccessfulDelete", &what),
+            Err(status) => self.control.events.warning(set, "FailedDelete", format!("{what} failed error: {status}")),
         }
         result
     }
@@ -104,7 +112,7 @@ impl StatefulSets {
                 Some(_) => continue,
                 None => {}
             }
-            let owners = Retention::of(set).first_owners(set);
+            let owners = ClaimRetention::of(set).first_owners(set);
             if !owners.is_empty() {
                 claim.set(&["metadata", "ownerReferences"], owners);
             }
@@ -119,14 +127,14 @@ impl StatefulSets {
         match self.cluster.client.create(target, claim, WriteOptions::managed_by(FIELD_MANAGER)).await {
             Ok(_) => {
                 let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", set.name());
-                self.control.telling.normal(set, "SuccessfulCreate", message);
+                self.control.events.normal(set, "SuccessfulCreate", message);
                 Ok(())
             }
             Err(status) if status.is_already_exists() => Ok(()),
             Err(status) => {
                 let message =
                     format!("Create Claim {name} for Pod {pod} in StatefulSet {} failed error: {status}", set.name());
-                self.control.telling.warning(set, "FailedCreate", message);
+                self.control.events.warning(set, "FailedCreate", message);
                 Err(status)
             }
         }
@@ -139,27 +147,31 @@ impl StatefulSets {
         let written = commit_object(&self.cluster.client, target, pod, &desired, FIELD_MANAGER).await?;
         if let Committed::Written(written) = written {
             self.control.writes.changed(&ObjectKey::of(set), Arc::clone(&written));
-            self.tell(set, "SuccessfulUpdate", &format!("Update Pod {} in StatefulSet {}", pod.name(), set.name()));
+            self.record_event(
+                set,
+                "SuccessfulUpdate",
+                &format!("Update Pod {} in StatefulSet {}", pod.name(), set.name()),
+            );
         }
         Ok(())
     }
 
     async fn commit_retention(&self, set: &Object, ordinal: i64, pod: &Pod) -> Result<(), Status> {
-        let is_scaled_down = !Wish::of(set).has_ordinal(ordinal);
+        let is_scaled_down = !StatefulSetSpec::of(set).has_ordinal(ordinal);
         for template in claim_templates(set) {
             let key = ObjectKey::new(set.namespace(), &claim_name(set, template, ordinal));
             let Some(claim) = self.cluster.claims.get(&key) else { continue };
-            match Retention::of(set).plan_owners(&claim, set, pod, is_scaled_down) {
-                Owners::Right => {}
-                Owners::Contested => {
+            match ClaimRetention::of(set).plan_owners(&claim, set, pod, is_scaled_down) {
+                ClaimOwners::Right => {}
+                ClaimOwners::Contested => {
                     let message = format!(
                         "PersistentVolumeClaim {} has a conflicting OwnerReference that acts as a manging controller, \
                          the retention policy is ignored for this claim",
                         claim.name()
                     );
-                    self.control.telling.warning(set, "ConflictingController", message);
+                    self.control.events.warning(set, "ConflictingController", message);
                 }
-                Owners::Should(owners) => {
+                ClaimOwners::Should(owners) => {
                     let mut desired = Object::clone(&claim);
                     desired.set(&["metadata", "ownerReferences"], owners);
                     let target = ResourceRef::of(&resources::claims(), &claim);

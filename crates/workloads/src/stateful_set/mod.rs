@@ -5,9 +5,9 @@
 mod commit;
 mod plan;
 mod retention;
+mod spec;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use object::Object;
 use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::dispatch::{Route, selector_of};
+use crate::dispatch::{PodRoute, selector_of};
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
 use crate::pods::{Pod, next_availability};
 use crate::resources;
@@ -25,9 +25,9 @@ use crate::revisions::{
     Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision, template_of,
 };
 use crate::start::sooner;
-use crate::stateful_set::commit::Templates;
-use crate::stateful_set::plan::{Inputs, plan};
-use crate::stateful_set::wish::{REVISION_LABEL, Wish, is_member};
+use crate::stateful_set::commit::RevisionTemplates;
+use crate::stateful_set::plan::{StatefulSetInputs, plan};
+use crate::stateful_set::spec::{REVISION_LABEL, StatefulSetSpec, is_member};
 
 const COMPONENT: &str = "statefulset-controller";
 const WORKERS: usize = 4;
@@ -39,11 +39,11 @@ struct StatefulSets {
 }
 
 /// Returns the controller and the route for its pod events.
-pub fn start(cluster: &Arc<Cluster>) -> (Route, impl Future<Output = ()> + Send + use<>) {
+pub fn start(cluster: &Arc<Cluster>) -> (PodRoute, impl Future<Output = ()> + Send + use<>) {
     let rules = ClaimRules { is_member: Some(is_member), ..ClaimRules::default() };
     let control = PodControl::new(cluster, COMPONENT, &cluster.stateful_sets, rules);
     let controller = Controller::new(COMPONENT);
-    let route = Route::new("StatefulSet", &cluster.stateful_sets, &controller, &control);
+    let route = PodRoute::new("StatefulSet", &cluster.stateful_sets, &controller, &control);
     let sets = Arc::new(StatefulSets { cluster: Arc::clone(cluster), control });
     let candidates = cluster.stateful_sets.clone();
     let sources = vec![
@@ -80,11 +80,11 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
     let current_name = set.str_at(&["status", "currentRevision"]);
     let current = revisions.iter().find(|revision| revision.name() == current_name).unwrap_or(&update);
     let now = cluster.now();
-    let wish = Wish::of(&set);
+    let spec = StatefulSetSpec::of(&set);
     let claims = |name: &str| cluster.claims.get(&ObjectKey::new(set.namespace(), name));
-    let plan = plan(&Inputs {
+    let plan = plan(&StatefulSetInputs {
         set: &set,
-        wish,
+        spec,
         pods: &pods,
         current: current.name(),
         update: update.name(),
@@ -92,7 +92,7 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
         claims: &claims,
         now,
     });
-    let templates = Templates {
+    let templates = RevisionTemplates {
         current: (current.name().to_owned(), template_of(current)),
         update: (update.name().to_owned(), template_of(&update)),
     };
@@ -101,8 +101,8 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
     desired.set(&["status"], plan.status);
     commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
     done?;
-    delete_revisions(cluster, &surplus(&revisions, &pods, [current, &update], wish.history_max)).await?;
-    Ok(sooner(outcome, next_availability(&pods, wish.ready_seconds_min, now)))
+    delete_revisions(cluster, &surplus(&revisions, &pods, [current, &update], spec.history_max)).await?;
+    Ok(sooner(outcome, next_availability(&pods, spec.ready_seconds_min, now)))
 }
 
 /// Returns the oldest unused revisions beyond the history limit.

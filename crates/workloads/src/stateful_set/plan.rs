@@ -7,14 +7,14 @@ use object::Object;
 use serde_json::{Map, Value};
 
 use crate::pods::Pod;
-use crate::stateful_set::retention::{Owners, Retention, belongs_to_earlier_pod};
-use crate::stateful_set::wish::{
-    POD_NAME_LABEL, REVISION_LABEL, Strategy, Wish, claim_name, claim_templates, ordinal_of,
+use crate::stateful_set::retention::{ClaimOwners, ClaimRetention, belongs_to_earlier_pod};
+use crate::stateful_set::spec::{
+    POD_NAME_LABEL, REVISION_LABEL, StatefulSetSpec, StatefulSetStrategy, claim_name, claim_templates, ordinal_of,
 };
 
 /// An action on one pod.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum StatefulSetStep {
     Create {
         ordinal: i64,
         from: From,
@@ -47,16 +47,16 @@ pub enum From {
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
-    pub steps: Vec<Step>,
+pub struct StatefulSetPlan {
+    pub steps: Vec<StatefulSetStep>,
     pub status: Value,
 }
 
 pub type ClaimLookup<'a> = dyn Fn(&str) -> Option<Arc<Object>> + Send + Sync + 'a;
 
-pub struct Inputs<'a> {
+pub struct StatefulSetInputs<'a> {
     pub set: &'a Object,
-    pub wish: Wish,
+    pub spec: StatefulSetSpec,
     pub pods: &'a [Pod],
     /// The names of both revisions.
     pub current: &'a str,
@@ -73,7 +73,7 @@ enum Flow {
     Wait,
 }
 
-pub fn plan(inputs: &Inputs<'_>) -> Plan {
+pub fn plan(inputs: &StatefulSetInputs<'_>) -> StatefulSetPlan {
     let mut counts = inputs.count();
     let mut steps = Vec::new();
     if !inputs.set.is_deleting() {
@@ -84,10 +84,10 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         if flow == Flow::GoOn {
             let outdated = inputs.plan_update(&slots);
             counts.current = (counts.current - outdated.len() as i64).max(0);
-            steps.extend(outdated.into_iter().map(|pod| Step::Delete { pod }));
+            steps.extend(outdated.into_iter().map(|pod| StatefulSetStep::Delete { pod }));
         }
     }
-    Plan { steps, status: inputs.status(&counts) }
+    StatefulSetPlan { steps, status: inputs.status(&counts) }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -99,10 +99,10 @@ struct Counts {
     updated: i64,
 }
 
-impl Inputs<'_> {
+impl StatefulSetInputs<'_> {
     /// Returns the pod of each desired ordinal.
     fn slots(&self) -> Vec<(i64, Option<Pod>)> {
-        let ordinals = self.wish.start..self.wish.start + self.wish.replicas;
+        let ordinals = self.spec.start..self.spec.start + self.spec.replicas;
         let pod = |ordinal: i64| self.pods.iter().find(|pod| ordinal_of(self.set, pod) == Some(ordinal)).cloned();
         ordinals.map(|ordinal| (ordinal, pod(ordinal))).collect()
     }
@@ -110,13 +110,13 @@ impl Inputs<'_> {
     /// Returns the pods to delete, highest ordinal first.
     fn condemned(&self) -> Vec<(i64, Pod)> {
         let pods = self.pods.iter().filter_map(|pod| Some((ordinal_of(self.set, pod)?, pod.clone())));
-        let mut condemned: Vec<_> = pods.filter(|(ordinal, _)| !self.wish.has_ordinal(*ordinal)).collect();
+        let mut condemned: Vec<_> = pods.filter(|(ordinal, _)| !self.spec.has_ordinal(*ordinal)).collect();
         condemned.sort_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
         condemned
     }
 
     fn is_available(&self, pod: &Pod) -> bool {
-        pod.is_available(self.wish.ready_seconds_min, self.now)
+        pod.is_available(self.spec.ready_seconds_min, self.now)
     }
 
     fn is_unavailable(&self, pod: &Pod) -> bool {
@@ -127,22 +127,22 @@ impl Inputs<'_> {
         pod.phase() == "Running" && pod.is_ready()
     }
 
-    fn plan_slots(&self, slots: &[(i64, Option<Pod>)], steps: &mut Vec<Step>) -> Flow {
+    fn plan_slots(&self, slots: &[(i64, Option<Pod>)], steps: &mut Vec<StatefulSetStep>) -> Flow {
         for (ordinal, pod) in slots {
             let flow = match pod {
                 Some(pod) => self.plan_pod(*ordinal, pod, steps),
                 None => self.plan_missing(*ordinal, steps),
             };
-            if flow == Flow::Wait && self.wish.is_ordered {
+            if flow == Flow::Wait && self.spec.is_ordered {
                 return Flow::Wait;
             }
         }
         Flow::GoOn
     }
 
-    fn plan_missing(&self, ordinal: i64, steps: &mut Vec<Step>) -> Flow {
+    fn plan_missing(&self, ordinal: i64, steps: &mut Vec<StatefulSetStep>) -> Flow {
         if !self.has_stale_claim(ordinal) {
-            steps.push(Step::Create { ordinal, from: self.revision_for(ordinal) });
+            steps.push(StatefulSetStep::Create { ordinal, from: self.revision_for(ordinal) });
         }
         Flow::Wait
     }
@@ -151,7 +151,7 @@ impl Inputs<'_> {
     fn has_stale_claim(&self, ordinal: i64) -> bool {
         let name = format!("{}-{ordinal}", self.set.name());
         let claim = |template: &Value| (self.claims)(&claim_name(self.set, template, ordinal));
-        Retention::of(self.set).deletes_with_scale
+        ClaimRetention::of(self.set).deletes_with_scale
             && claim_templates(self.set)
                 .iter()
                 .filter_map(claim)
@@ -159,31 +159,31 @@ impl Inputs<'_> {
     }
 
     fn revision_for(&self, ordinal: i64) -> From {
-        let Strategy::Rolling { partition, .. } = self.wish.strategy else { return From::Update };
+        let StatefulSetStrategy::Rolling { partition, .. } = self.spec.strategy else { return From::Update };
         let kept = partition.unwrap_or_else(|| self.set.i64_at(&["status", "currentReplicas"]).unwrap_or(0));
-        if ordinal < self.wish.start + kept { From::Current } else { From::Update }
+        if ordinal < self.spec.start + kept { From::Current } else { From::Update }
     }
 
-    fn plan_pod(&self, ordinal: i64, pod: &Pod, steps: &mut Vec<Step>) -> Flow {
+    fn plan_pod(&self, ordinal: i64, pod: &Pod, steps: &mut Vec<StatefulSetStep>) -> Flow {
         if pod.is_terminal() {
             if !pod.is_deleting() {
-                steps.push(Step::Delete { pod: pod.clone() });
+                steps.push(StatefulSetStep::Delete { pod: pod.clone() });
             }
             return Flow::Wait;
         }
         let has_claims = !claim_templates(self.set).is_empty();
         if has_claims && pod.phase() == "Pending" && self.is_claim_missing(ordinal) {
-            steps.push(Step::EnsureClaims { ordinal, pod: pod.clone() });
+            steps.push(StatefulSetStep::EnsureClaims { ordinal, pod: pod.clone() });
         }
         let is_settled = !pod.is_deleting() && self.is_running_and_ready(pod) && self.is_available(pod);
-        if self.wish.is_ordered && !is_settled {
+        if self.spec.is_ordered && !is_settled {
             return Flow::Wait;
         }
         if pod.label(POD_NAME_LABEL) != Some(pod.name()) {
-            steps.push(Step::Identify { ordinal, pod: pod.clone() });
+            steps.push(StatefulSetStep::Identify { ordinal, pod: pod.clone() });
         }
         if !self.has_right_claims(ordinal, pod) {
-            steps.push(Step::Retain { ordinal, pod: pod.clone() });
+            steps.push(StatefulSetStep::Retain { ordinal, pod: pod.clone() });
         }
         Flow::GoOn
     }
@@ -194,34 +194,39 @@ impl Inputs<'_> {
     }
 
     fn has_right_claims(&self, ordinal: i64, pod: &Pod) -> bool {
-        let retention = Retention::of(self.set);
-        let is_scaled_down = !self.wish.has_ordinal(ordinal);
+        let retention = ClaimRetention::of(self.set);
+        let is_scaled_down = !self.spec.has_ordinal(ordinal);
         let is_right = |claim: Arc<Object>| {
-            !matches!(retention.plan_owners(&claim, self.set, pod, is_scaled_down), Owners::Should(_))
+            !matches!(retention.plan_owners(&claim, self.set, pod, is_scaled_down), ClaimOwners::Should(_))
         };
         let mut templates = claim_templates(self.set).iter();
         templates.all(|template| (self.claims)(&claim_name(self.set, template, ordinal)).is_none_or(is_right))
     }
 
-    fn plan_condemned(&self, slots: &[(i64, Option<Pod>)], condemned: &[(i64, Pod)], steps: &mut Vec<Step>) -> Flow {
+    fn plan_condemned(
+        &self,
+        slots: &[(i64, Option<Pod>)],
+        condemned: &[(i64, Pod)],
+        steps: &mut Vec<StatefulSetStep>,
+    ) -> Flow {
         for (ordinal, pod) in condemned.iter().filter(|(ordinal, pod)| !self.has_right_claims(*ordinal, pod)) {
-            steps.push(Step::Retain { ordinal: *ordinal, pod: pod.clone() });
+            steps.push(StatefulSetStep::Retain { ordinal: *ordinal, pod: pod.clone() });
         }
         let existing = slots.iter().filter_map(|(_, pod)| pod.as_ref());
         let mut all = existing.chain(condemned.iter().rev().map(|(_, pod)| pod));
         let has_missing = slots.iter().any(|(_, pod)| pod.is_none());
         let first_unavailable = if has_missing { None } else { all.find(|pod| self.is_unavailable(pod)) };
         for (_, pod) in condemned {
-            if !self.wish.is_ordered {
+            if !self.spec.is_ordered {
                 if !pod.is_deleting() {
-                    steps.push(Step::Delete { pod: pod.clone() });
+                    steps.push(StatefulSetStep::Delete { pod: pod.clone() });
                 }
                 continue;
             }
             let is_first = first_unavailable.is_some_and(|first| first.uid() == pod.uid());
             let is_settled = self.is_running_and_ready(pod) && self.is_available(pod);
             if !pod.is_deleting() && (is_settled || is_first) {
-                steps.push(Step::Delete { pod: pod.clone() });
+                steps.push(StatefulSetStep::Delete { pod: pod.clone() });
             }
             return Flow::Wait;
         }
@@ -230,7 +235,7 @@ impl Inputs<'_> {
 
     /// Returns the outdated pods that may be deleted now, highest ordinal first.
     fn plan_update(&self, slots: &[(i64, Option<Pod>)]) -> Vec<Pod> {
-        let Strategy::Rolling { partition, unavailable_max } = self.wish.strategy else { return Vec::new() };
+        let StatefulSetStrategy::Rolling { partition, unavailable_max } = self.spec.strategy else { return Vec::new() };
         let partition = usize::try_from(partition.unwrap_or(0)).unwrap_or(0);
         let candidates = slots.iter().skip(partition).rev().map(|(_, pod)| pod.as_ref());
         let is_outdated = |pod: &Pod| pod.label(REVISION_LABEL) != Some(self.update) && !pod.is_deleting();
@@ -248,8 +253,8 @@ impl Inputs<'_> {
             Some(unavailable_max) => {
                 let is_unavailable = |pod: Option<&Pod>| pod.is_none_or(|pod| self.is_unavailable(pod));
                 let unavailable = slots.iter().filter(|(_, pod)| is_unavailable(pod.as_ref())).count();
-                let room = usize::try_from(unavailable_max).unwrap_or(0).saturating_sub(unavailable);
-                candidates.flatten().filter(|pod| is_outdated(pod)).take(room).cloned().collect()
+                let budget = usize::try_from(unavailable_max).unwrap_or(0).saturating_sub(unavailable);
+                candidates.flatten().filter(|pod| is_outdated(pod)).take(budget).cloned().collect()
             }
         }
     }
@@ -273,8 +278,8 @@ impl Inputs<'_> {
     fn status(&self, counts: &Counts) -> Value {
         let mut counts = *counts;
         let mut current = self.current;
-        let replicas = self.wish.replicas;
-        let is_rolling = matches!(self.wish.strategy, Strategy::Rolling { .. });
+        let replicas = self.spec.replicas;
+        let is_rolling = matches!(self.spec.strategy, StatefulSetStrategy::Rolling { .. });
         if is_rolling && (counts.updated, counts.ready, counts.replicas) == (replicas, replicas, replicas) {
             counts.current = counts.updated;
             current = self.update;

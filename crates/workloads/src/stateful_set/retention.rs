@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 /// The retention policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
+pub struct ClaimRetention {
     pub deletes_with_set: bool,
     pub deletes_with_scale: bool,
 }
 
 /// The desired owners of a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Owners {
+pub enum ClaimOwners {
     Right,
     /// Another controller owns the claim: retention does not apply.
     Contested,
     Should(Vec<Value>),
 }
 
-impl Retention {
+impl ClaimRetention {
     pub fn of(set: &Object) -> Self {
         let policy = |field| set.str_at(&["spec", "persistentVolumeClaimRetentionPolicy", field]) == "Delete";
         Self { deletes_with_set: policy("whenDeleted"), deletes_with_scale: policy("whenScaled") }
@@ -40,23 +40,23 @@ impl Retention {
         if self.wants(false).0 { vec![reference(set, "apps/v1", "StatefulSet")] } else { Vec::new() }
     }
 
-    pub fn plan_owners(self, claim: &Object, set: &Object, pod: &Object, is_scaled_down: bool) -> Owners {
+    pub fn plan_owners(self, claim: &Object, set: &Object, pod: &Object, is_scaled_down: bool) -> ClaimOwners {
         let references = claim.items(&["metadata", "ownerReferences"]);
         if is_stale(claim, set, "StatefulSet") || is_stale(claim, pod, "Pod") {
             // Owned by an earlier object of the same name: garbage collection decides first.
-            return Owners::Right;
+            return ClaimOwners::Right;
         }
         let has = |owner: &Object| references.iter().any(|reference| reference["uid"].as_str() == Some(owner.uid()));
         let is_ours = |reference: &Value| names(reference, set, "StatefulSet") || names(reference, pod, "Pod");
         let others = || references.iter().filter(|reference| !is_ours(reference)).cloned().collect::<Vec<_>>();
         let is_contested = !self.is_off() && others().iter().any(|reference| reference["controller"] == true);
         if is_contested {
-            return if has(set) || has(pod) { Owners::Should(others()) } else { Owners::Contested };
+            return if has(set) || has(pod) { ClaimOwners::Should(others()) } else { ClaimOwners::Contested };
         }
         let wants = self.wants(is_scaled_down);
         let controls_all = references.iter().filter(|r| is_ours(r)).all(|reference| reference["controller"] == true);
         if wants == (has(set), has(pod)) && controls_all {
-            return Owners::Right;
+            return ClaimOwners::Right;
         }
         let mut owners = others();
         if wants.0 {
@@ -65,7 +65,7 @@ impl Retention {
         if wants.1 {
             owners.push(reference(pod, "v1", "Pod"));
         }
-        Owners::Should(owners)
+        ClaimOwners::Should(owners)
     }
 }
 
@@ -108,11 +108,12 @@ mod tests {
         };
         let claim = json!({"metadata": {"ownerReferences": before.iter().map(owner).collect::<Vec<_>>()}});
         let claim = Object::from_value(claim).expect("a map");
-        let retention = Retention { deletes_with_set: policy.contains('D'), deletes_with_scale: policy.contains('S') };
+        let retention =
+            ClaimRetention { deletes_with_set: policy.contains('D'), deletes_with_scale: policy.contains('S') };
         let text = match retention.plan_owners(&claim, &set, &pod, is_scaled_down) {
-            Owners::Right => "right".to_owned(),
-            Owners::Contested => "contested".to_owned(),
-            Owners::Should(owners) => {
+            ClaimOwners::Right => "right".to_owned(),
+            ClaimOwners::Contested => "contested".to_owned(),
+            ClaimOwners::Should(owners) => {
                 let text = |o: &Value| format!("{}:{}", o["kind"], o["uid"]).replace('"', "");
                 format!("should [{}]", owners.iter().map(text).collect::<Vec<_>>().join(" "))
             }

@@ -5,7 +5,7 @@ mod patches;
 mod queries;
 mod requests;
 
-use crate::wire::{Answer, Endpoint};
+use crate::wire::{Endpoint, RawAnswer};
 
 pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const TARGET: &str = "/api/v1/namespaces/default/configmaps/target";
@@ -17,7 +17,7 @@ pub const HUNG_UP: u16 = 0;
 pub const NOT_ASKED: &str = "not asked";
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ExpectedAnswer {
     pub code: u16,
     pub reason: &'static str,
     /// Part of the body or of the warning.
@@ -33,10 +33,10 @@ pub struct Case {
     body: Vec<u8>,
     /// A wrong Content-Length, if any.
     length: Option<usize>,
-    pub want: Outcome,
+    pub want: ExpectedAnswer,
     /// The reason why a real server may respond differently; empty if it must not.
     pub unlike: &'static str,
-    pub theirs: Outcome,
+    pub theirs: ExpectedAnswer,
 }
 
 pub fn all() -> Vec<Case> {
@@ -44,7 +44,7 @@ pub fn all() -> Vec<Case> {
 }
 
 pub fn case(name: &'static str, method: &'static str, path: impl Into<String>) -> Case {
-    let want = Outcome { code: 200, reason: "", says: "" };
+    let want = ExpectedAnswer { code: 200, reason: "", says: "" };
     Case {
         name,
         method,
@@ -86,7 +86,7 @@ impl Case {
     }
 
     pub fn is(mut self, code: u16, reason: &'static str) -> Self {
-        self.want = Outcome { code, reason, says: self.want.says };
+        self.want = ExpectedAnswer { code, reason, says: self.want.says };
         self
     }
 
@@ -102,7 +102,7 @@ impl Case {
     /// The response of a real server, and why the difference is accepted.
     pub fn unlike(mut self, why: &'static str, code: u16, reason: &'static str) -> Self {
         self.unlike = why;
-        self.theirs = Outcome { code, reason, says: "" };
+        self.theirs = ExpectedAnswer { code, reason, says: "" };
         self
     }
 
@@ -112,7 +112,7 @@ impl Case {
     }
 
     /// `None` if the server closed the connection without a response.
-    pub fn send(&self, endpoint: &Endpoint) -> Option<Answer> {
+    pub fn send(&self, endpoint: &Endpoint) -> Option<RawAnswer> {
         let mut bytes = endpoint.head(self.method, &self.path, self.version);
         for (name, value) in &self.headers {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());

@@ -9,9 +9,9 @@ use crate::eventually::eventually;
 use crate::fleet::{run, text};
 use crate::flotilla::{binary, kubectl};
 use crate::member;
-use crate::ready::{self, NeverBelow};
+use crate::ready::{self, ReadyReplicasWatch};
 
-pub const CITIES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
+pub const CLUSTER_NAMES: [&str; 3] = ["ottawa", "robbinsdale", "stpetersburg"];
 pub const READY_REPLICAS: &str = "-o=jsonpath={.status.readyReplicas}";
 pub const TAINTS: &str = "-o=jsonpath={.spec.taints[*].key}";
 pub const PLACED: &str = "-o=jsonpath={.spec.clusters[*].name}";
@@ -97,21 +97,21 @@ pub fn policy_for(name: &str, patience: u32) -> String {
 }
 
 /// A control plane and three clusters with their agents.
-pub trait Cities {
+pub trait FailoverFleet {
     /// The kubeconfig of the control plane.
     fn plane(&self) -> PathBuf;
     /// The kubeconfig of a cluster, by a route that works while its agent is disconnected.
-    fn city(&self, name: &str) -> PathBuf;
+    fn member_kubeconfig(&self, name: &str) -> PathBuf;
     /// Logs of the programs, for failure messages.
     fn journal(&self) -> String;
     /// Kills the API server of a cluster for good; its agent keeps running.
-    fn kill_member(&mut self, city: &str);
-    fn start_member(&mut self, city: &str);
+    fn kill_member(&mut self, member: &str);
+    fn start_member(&mut self, member: &str);
     /// Disconnects a cluster, which keeps running, from the control plane.
-    fn silence(&mut self, city: &str);
-    fn unsilence(&mut self, city: &str);
+    fn disconnect(&mut self, member: &str);
+    fn reconnect(&mut self, member: &str);
     /// Kills an agent and starts another one for the same member.
-    fn replace_agent(&mut self, city: &str);
+    fn replace_agent(&mut self, member: &str);
     /// Kills the control plane and restarts it on the same data; returns when it is ready.
     fn replace_plane(&mut self);
 
@@ -129,14 +129,14 @@ pub trait Cities {
         String::from_utf8_lossy(&self.kubectl(arguments).stdout).trim().to_owned()
     }
 
-    fn ask_city(&self, city: &str, arguments: &[&str]) -> String {
-        String::from_utf8_lossy(&kubectl(&self.city(city), arguments).stdout).trim().to_owned()
+    fn ask_member(&self, member: &str, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&kubectl(&self.member_kubeconfig(member), arguments).stdout).trim().to_owned()
     }
 
     /// Runs kubectl in a cluster; it must succeed.
-    fn tell_city(&self, city: &str, arguments: &[&str]) {
-        let output = kubectl(&self.city(city), arguments);
-        assert!(output.status.success(), "{city}: {}", text(&output));
+    fn expect_kubectl_in(&self, member: &str, arguments: &[&str]) {
+        let output = kubectl(&self.member_kubeconfig(member), arguments);
+        assert!(output.status.success(), "{member}: {}", text(&output));
     }
 
     /// Applies documents on the control plane; they must be accepted.
@@ -145,8 +145,8 @@ pub trait Cities {
         assert!(output.status.success(), "{}\n{documents}", text(&output));
     }
 
-    fn ready_in(&self, city: &str, name: &str) -> u32 {
-        self.ask_city(city, &["get", "deploy", name, READY_REPLICAS]).parse().unwrap_or(0)
+    fn ready_in(&self, member: &str, name: &str) -> u32 {
+        self.ask_member(member, &["get", "deploy", name, READY_REPLICAS]).parse().unwrap_or(0)
     }
 
     /// Waits for a condition; prints diagnostics on a timeout.
@@ -163,31 +163,34 @@ pub trait Cities {
         self.wait(&what, &mut || self.ask(arguments) == expected);
     }
 
-    fn in_city(&self, city: &str, arguments: &[&str], expected: &str) {
-        let what = format!("{city}: kubectl {} says {expected:?}", arguments.join(" "));
-        self.wait(&what, &mut || self.ask_city(city, arguments) == expected);
+    fn in_cluster(&self, member: &str, arguments: &[&str], expected: &str) {
+        let what = format!("{member}: kubectl {} says {expected:?}", arguments.join(" "));
+        self.wait(&what, &mut || self.ask_member(member, arguments) == expected);
     }
 
-    fn is_gone_from(&self, city: &str, name: &str) {
-        self.in_city(city, &["get", "deploy", name, "--ignore-not-found", "-o=name"], "");
+    fn is_gone_from(&self, member: &str, name: &str) {
+        self.in_cluster(member, &["get", "deploy", name, "--ignore-not-found", "-o=name"], "");
     }
 
     /// Waits until every cluster is a ready member without taints.
     fn wait_until_ready(&self) {
-        for city in CITIES {
-            self.on_plane(&["get", "cluster", city, READY], "True");
-            self.on_plane(&["get", "cluster", city, TAINTS], "");
+        for member in CLUSTER_NAMES {
+            self.on_plane(&["get", "cluster", member, READY], "True");
+            self.on_plane(&["get", "cluster", member, TAINTS], "");
         }
     }
 
     /// Watches for a moment without a ready replica while every cluster is reachable.
-    fn never_none(&self, name: &str) -> NeverBelow {
-        NeverBelow::start(1, CITIES.iter().map(|city| ready::in_cluster(&self.city(city), name)).collect())
+    fn never_none(&self, name: &str) -> ReadyReplicasWatch {
+        ReadyReplicasWatch::start(
+            1,
+            CLUSTER_NAMES.iter().map(|member| ready::in_cluster(&self.member_kubeconfig(member), name)).collect(),
+        )
     }
 }
 
 /// Waits until the application is ready in another cluster, always with at least one ready replica.
-pub fn moves(fleet: &dyn Cities, name: &str, from: &str, to: &str, limit: Duration) {
+pub fn moves(fleet: &dyn FailoverFleet, name: &str, from: &str, to: &str, limit: Duration) {
     let start = Instant::now();
     loop {
         let (old, new) = (fleet.ready_in(from, name), fleet.ready_in(to, name));
@@ -205,16 +208,16 @@ pub fn moves(fleet: &dyn Cities, name: &str, from: &str, to: &str, limit: Durati
 
 /// From the setup to the failover test of a user: the nodes of the first cluster are cordoned, the application moves
 /// after its toleration of one minute, and returns on request.
-pub fn play_a_cordoned_city(fleet: &dyn Cities) {
+pub fn run_cordoned_cluster(fleet: &dyn FailoverFleet) {
     let clusters = fleet.ask(&["get", "clusters"]);
-    for city in CITIES {
-        let line = clusters.lines().find(|line| line.starts_with(city)).unwrap_or_default();
+    for member in CLUSTER_NAMES {
+        let line = clusters.lines().find(|line| line.starts_with(member)).unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().collect();
         assert!(words.len() >= 4 && words[2] == "Pull" && words[3] == "True", "{clusters}");
     }
     fleet.apply(&deployment("my-app", ""));
     fleet.apply(POLICY);
-    fleet.in_city("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+    fleet.in_cluster("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
     fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "ottawa");
 
     let foreseen =
@@ -223,7 +226,7 @@ pub fn play_a_cordoned_city(fleet: &dyn Cities) {
 
     let watch = fleet.never_none("my-app");
     let start = Instant::now();
-    fleet.tell_city("ottawa", &["cordon", "-l", "kubernetes.io/os=linux"]);
+    fleet.expect_kubectl_in("ottawa", &["cordon", "-l", "kubernetes.io/os=linux"]);
     moves(fleet, "my-app", "ottawa", "robbinsdale", Duration::from_secs(95));
     let seconds = start.elapsed().as_secs_f64();
     eprintln!("cordoned to ready elsewhere: {seconds:.1} s");
@@ -232,7 +235,7 @@ pub fn play_a_cordoned_city(fleet: &dyn Cities) {
     fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "robbinsdale");
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "flotilla.dev/unschedulable");
 
-    fleet.tell_city("ottawa", &["uncordon", "-l", "kubernetes.io/os=linux"]);
+    fleet.expect_kubectl_in("ottawa", &["uncordon", "-l", "kubernetes.io/os=linux"]);
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     scale(fleet, "robbinsdale", 3);
     scale(fleet, "robbinsdale", 2);
@@ -248,73 +251,73 @@ pub fn play_a_cordoned_city(fleet: &dyn Cities) {
 }
 
 /// Scales the application and checks that all replicas are in its cluster.
-fn scale(fleet: &dyn Cities, city: &str, replicas: u32) {
+fn scale(fleet: &dyn FailoverFleet, member: &str, replicas: u32) {
     let replicas = replicas.to_string();
     assert!(fleet.kubectl(&["scale", "deploy", "my-app", "--replicas", &replicas]).status.success());
-    fleet.in_city(city, &["get", "deploy", "my-app", READY_REPLICAS], &replicas);
-    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], city);
+    fleet.in_cluster(member, &["get", "deploy", "my-app", READY_REPLICAS], &replicas);
+    fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], member);
 }
 
 /// Kills members, agents and the control plane, and disconnects a cluster: the application keeps running.
-pub fn play_deaths_and_silence(fleet: &mut dyn Cities) {
+pub fn run_crashes_and_partitions(fleet: &mut dyn FailoverFleet) {
     fleet.apply(&deployment("my-app", ""));
     fleet.apply(&policy_for("my-app", 5));
-    fleet.in_city("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+    fleet.in_cluster("ottawa", &["get", "deploy", "my-app", READY_REPLICAS], "2");
 
     let watch = fleet.never_none("my-app");
-    a_killed_member(fleet);
-    a_city_cut_off(fleet, "robbinsdale", "ottawa", |_| {});
-    an_agent_killed(fleet, "ottawa");
+    killed_member(fleet);
+    disconnected_member(fleet, "robbinsdale", "ottawa", |_| {});
+    killed_agent(fleet, "ottawa");
     // The restarted control plane continues the failover.
-    a_city_cut_off(fleet, "ottawa", "robbinsdale", |fleet| fleet.replace_plane());
+    disconnected_member(fleet, "ottawa", "robbinsdale", |fleet| fleet.replace_plane());
     watch.end();
 }
 
 /// The member itself is killed: its agent reports it, and the application moves to the next cluster. After recovery
 /// the member is cleaned up.
-fn a_killed_member(fleet: &mut dyn Cities) {
+fn killed_member(fleet: &mut dyn FailoverFleet) {
     fleet.kill_member("ottawa");
-    fleet.in_city("robbinsdale", &["get", "deploy", "my-app", READY_REPLICAS], "2");
+    fleet.in_cluster("robbinsdale", &["get", "deploy", "my-app", READY_REPLICAS], "2");
     fleet.on_plane(&["get", "rb", "my-app-deployment", PLACED], "robbinsdale");
     fleet.start_member("ottawa");
     fleet.on_plane(&["get", "cluster", "ottawa", TAINTS], "");
     fleet.is_gone_from("ottawa", "my-app");
     assert_eq!(fleet.ready_in("robbinsdale", "my-app"), 2);
     // Its controllers need some time to notice that their API server is back.
-    let probe = member::apply(&fleet.city("ottawa"), &["apply", "-f", "-"], &deployment("probe", ""));
+    let probe = member::apply(&fleet.member_kubeconfig("ottawa"), &["apply", "-f", "-"], &deployment("probe", ""));
     assert!(probe.status.success(), "{}", text(&probe));
-    fleet.in_city("ottawa", &["get", "deploy", "probe", READY_REPLICAS], "2");
+    fleet.in_cluster("ottawa", &["get", "deploy", "probe", READY_REPLICAS], "2");
 }
 
 /// A disconnected cluster keeps its replicas, and loses them only after it is connected again. `meanwhile` runs while
 /// the application is about to move.
-fn a_city_cut_off(fleet: &mut dyn Cities, from: &str, to: &str, meanwhile: fn(&mut dyn Cities)) {
+fn disconnected_member(fleet: &mut dyn FailoverFleet, from: &str, to: &str, meanwhile: fn(&mut dyn FailoverFleet)) {
     let uid = ["get", "deploy", "my-app", UID];
-    let copy = fleet.ask_city(from, &uid);
-    fleet.silence(from);
+    let copy = fleet.ask_member(from, &uid);
+    fleet.disconnect(from);
     fleet.on_plane(&["get", "cluster", from, TAINTS], UNREACHABLE);
     let noticed = Instant::now();
     meanwhile(fleet);
     moves(fleet, "my-app", from, to, CROSSING);
     eprintln!("unreachable to ready elsewhere: {:.1} s with 5 s of patience", noticed.elapsed().as_secs_f64());
     fleet.on_plane(&["get", "rb", "my-app-deployment", TASKS], "");
-    assert_eq!(fleet.ask_city(from, &uid), copy, "a disconnected cluster keeps its replicas");
+    assert_eq!(fleet.ask_member(from, &uid), copy, "a disconnected cluster keeps its replicas");
     assert_eq!(fleet.ready_in(from, "my-app"), 2);
-    fleet.unsilence(from);
+    fleet.reconnect(from);
     fleet.is_gone_from(from, "my-app");
     fleet.on_plane(&["get", "cluster", from, TAINTS], "");
     assert_eq!(fleet.ready_in(to, "my-app"), 2);
 }
 
 /// A restarted agent resumes without deleting anything.
-fn an_agent_killed(fleet: &mut dyn Cities, city: &str) {
+fn killed_agent(fleet: &mut dyn FailoverFleet, member: &str) {
     let uid = ["get", "deploy", "my-app", UID];
-    let copy = fleet.ask_city(city, &uid);
-    fleet.replace_agent(city);
-    scale(fleet, city, 3);
-    scale(fleet, city, 2);
-    assert_eq!(fleet.ask_city(city, &uid), copy, "the replicas are unchanged");
-    fleet.on_plane(&["get", "cluster", city, TAINTS], "");
+    let copy = fleet.ask_member(member, &uid);
+    fleet.replace_agent(member);
+    scale(fleet, member, 3);
+    scale(fleet, member, 2);
+    assert_eq!(fleet.ask_member(member, &uid), copy, "the replicas are unchanged");
+    fleet.on_plane(&["get", "cluster", member, TAINTS], "");
 }
 
 /// Like `kill` in a shell.

@@ -12,17 +12,17 @@ use reconcile::{Change, Mirror, ObjectKey};
 pub type ReadFn<T> = fn(&Object) -> Option<T>;
 
 /// Owners of selectors with the extracted fields of the pods they select.
-pub struct Members<T> {
+pub struct SelectedPods<T> {
     read: ReadFn<T>,
-    namespaces: Mutex<HashMap<String, HashMap<String, Selected<T>>>>,
+    namespaces: Mutex<HashMap<String, HashMap<String, SelectorPods<T>>>>,
 }
 
-struct Selected<T> {
+struct SelectorPods<T> {
     selector: LabelSelector,
     pods: BTreeMap<String, Arc<T>>,
 }
 
-impl<T: PartialEq> Members<T> {
+impl<T: PartialEq> SelectedPods<T> {
     pub fn new(read: ReadFn<T>) -> Self {
         Self { read, namespaces: Mutex::default() }
     }
@@ -41,7 +41,7 @@ impl<T: PartialEq> Members<T> {
                 there.insert(pod.name().to_owned(), Arc::new(kept));
             }
         });
-        owners.insert(owner.name.clone(), Selected { selector, pods: there });
+        owners.insert(owner.name.clone(), SelectorPods { selector, pods: there });
     }
 
     pub fn remove_selector(&self, owner: &ObjectKey) {

@@ -11,22 +11,22 @@ pub const HASH_LABEL: &str = "pod-template-hash";
 const UNLIMITED: i64 = i32::MAX as i64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum DeploymentStrategy {
     Recreate,
     Rolling { surge_max: i64, unavailable_max: i64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct DeploymentSpec {
     pub replicas: i64,
     pub ready_seconds_min: i64,
-    pub strategy: Strategy,
+    pub strategy: DeploymentStrategy,
     pub is_paused: bool,
     pub deadline_seconds: Option<i64>,
     pub history_max: Option<i64>,
 }
 
-impl Wish {
+impl DeploymentSpec {
     pub fn of(deployment: &Object) -> Self {
         let replicas = deployment.i64_at(&["spec", "replicas"]).unwrap_or(1);
         let limited = |field: &str, default: i64| {
@@ -45,22 +45,24 @@ impl Wish {
 
     pub fn surge_max(&self) -> i64 {
         match self.strategy {
-            Strategy::Recreate => 0,
-            Strategy::Rolling { surge_max, .. } => surge_max,
+            DeploymentStrategy::Recreate => 0,
+            DeploymentStrategy::Rolling { surge_max, .. } => surge_max,
         }
     }
 
     pub fn unavailable_max(&self) -> i64 {
         match self.strategy {
-            Strategy::Rolling { unavailable_max, .. } if self.replicas > 0 => unavailable_max.min(self.replicas),
+            DeploymentStrategy::Rolling { unavailable_max, .. } if self.replicas > 0 => {
+                unavailable_max.min(self.replicas)
+            }
             _ => 0,
         }
     }
 }
 
-fn strategy_of(deployment: &Object, replicas: i64) -> Strategy {
+fn strategy_of(deployment: &Object, replicas: i64) -> DeploymentStrategy {
     if deployment.str_at(&["spec", "strategy", "type"]) == "Recreate" {
-        return Strategy::Recreate;
+        return DeploymentStrategy::Recreate;
     }
     let quarter = Value::from("25%");
     let of = |field: &str, round_up| {
@@ -70,7 +72,7 @@ fn strategy_of(deployment: &Object, replicas: i64) -> Strategy {
     let (surge_max, unavailable_max) = (of("maxSurge", true), of("maxUnavailable", false));
     // With both at zero, which percentages may round to, a rollout could never proceed.
     let unavailable_max = if surge_max == 0 && unavailable_max == 0 { 1 } else { unavailable_max };
-    Strategy::Rolling { surge_max, unavailable_max }
+    DeploymentStrategy::Rolling { surge_max, unavailable_max }
 }
 
 /// Reports whether a ReplicaSet has the Deployment's template.
@@ -97,8 +99,8 @@ mod tests {
     fn check(replicas: i64, surge: Value, unavailable: Value, expected: (i64, i64)) {
         let deployment = json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate",
             "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}});
-        let wish = Wish::of(&Object::from_value(deployment).expect("a map"));
-        assert_eq!((wish.surge_max(), wish.unavailable_max()), expected);
+        let spec = DeploymentSpec::of(&Object::from_value(deployment).expect("a map"));
+        assert_eq!((spec.surge_max(), spec.unavailable_max()), expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Clones share their budgets.
 #[derive(Clone)]
-pub struct Telling {
+pub struct RateLimitedRecorder {
     recorder: Recorder,
     budgets: Arc<Mutex<HashMap<String, Budget>>>,
 }
@@ -27,7 +27,7 @@ struct Budget {
     refilled: Instant,
 }
 
-impl Telling {
+impl RateLimitedRecorder {
     pub fn new(recorder: Recorder) -> Self {
         Self { recorder, budgets: Arc::default() }
     }

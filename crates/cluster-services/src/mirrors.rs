@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::resources;
-use crate::settings::Settings;
-use crate::start::Parts;
+use crate::settings::ClusterServiceSettings;
+use crate::start::ClusterServiceDeps;
 
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -26,13 +26,13 @@ pub const BY_SERVICE: &str = "service";
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-pub struct Room {
+pub struct ClusterMirrors {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    pub settings: ClusterServiceSettings,
     pub cancel: CancellationToken,
     /// Set once every controller has received the initial pods.
-    pub pods_told: watch::Sender<bool>,
+    pub pods_dispatched: watch::Sender<bool>,
     /// Indexed `BY_NODE` and `BY_CLAIM`.
     pub pods: Mirror,
     pub nodes: Mirror,
@@ -49,9 +49,9 @@ pub struct Room {
     pub autoscalers: Mirror,
 }
 
-impl Room {
-    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { client, clock, mut settings } = parts;
+impl ClusterMirrors {
+    pub fn start(parts: ClusterServiceDeps, cancel: &CancellationToken) -> Arc<Self> {
+        let ClusterServiceDeps { client, clock, mut settings } = parts;
         // Volumes expose their path to other processes, so it must be absolute.
         if let Ok(root) = std::path::absolute(&settings.host_path_root) {
             settings.host_path_root = root;
@@ -71,7 +71,7 @@ impl Room {
             volumes: start(MirrorSpec::new(&resources::volumes())),
             classes: start(MirrorSpec::new(&resources::storage_classes())),
             autoscalers: start(MirrorSpec::new(&resources::autoscalers())),
-            pods_told: watch::Sender::new(false),
+            pods_dispatched: watch::Sender::new(false),
             client,
             clock,
             settings,
@@ -99,9 +99,9 @@ impl Room {
     }
 
     /// Returns once every controller has received the initial pods.
-    pub async fn pods_told(&self) {
+    pub async fn pods_dispatched(&self) {
         // The sender lives as long as `self`.
-        let _ = self.pods_told.subscribe().wait_for(|told| *told).await;
+        let _ = self.pods_dispatched.subscribe().wait_for(|reported| *reported).await;
     }
 
     pub fn now(&self) -> Timestamp {

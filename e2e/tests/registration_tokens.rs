@@ -11,18 +11,18 @@ use e2e::eventually::eventually;
 use e2e::fleet::{CROSSING, READY, run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl};
 use e2e::light_member::LightMember;
-use e2e::{member, rights};
+use e2e::{member, permissions};
 
 const ANY_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const AGENTS: &str = "system:karmada:agents";
 const CERTIFICATE: &str = "-o=jsonpath={.status.certificate}";
 
-struct Plane {
+struct TokenPlane {
     server: Flotilla,
     directory: tempfile::TempDir,
 }
 
-impl Plane {
+impl TokenPlane {
     fn flotilla(&self, arguments: &[&str]) -> Output {
         run(&binary(), &self.server.kubeconfig, arguments)
     }
@@ -122,7 +122,7 @@ const NOT_OWN: &[&str] = &[
 #[test]
 fn a_token_for_one_cluster_registers_only_that_cluster() {
     let server = Flotilla::start();
-    let plane = Plane { server, directory: tempfile::tempdir().expect("a temporary directory") };
+    let plane = TokenPlane { server, directory: tempfile::tempdir().expect("a temporary directory") };
     let unbound = plane.token(&["--any-cluster"]);
     let command = plane.token(&["--cluster=m1", "--print-register-command"]);
     assert!(command.ends_with("--cluster-name m1"), "{command}");
@@ -132,7 +132,7 @@ fn a_token_for_one_cluster_registers_only_that_cluster() {
     assert_eq!((cluster(&token), cluster(&unbound)), (Some("m1"), Some("<any>")), "{listed}");
 
     let config = plane.with_token(&token);
-    assert_eq!(rights::allowed(&config), RIGHTS_OF_TOKEN);
+    assert_eq!(permissions::allowed(&config), RIGHTS_OF_TOKEN);
     for (user, group, signer) in IDENTITIES {
         refused(&config, &request("stolen", user, group, signer), user);
     }
@@ -157,7 +157,7 @@ fn refused(config: &Path, document: &str, what: &str) {
 }
 
 /// Requests with a token for any cluster stay pending for manual approval.
-fn certificates_are_issued_only_to_their_cluster(plane: &Plane, bound: &Path, unbound: &Path) {
+fn certificates_are_issued_only_to_their_cluster(plane: &TokenPlane, bound: &Path, unbound: &Path) {
     for (config, name, user) in [
         (unbound, "any-agent", "system:karmada:agent:m1"),
         (unbound, "any-rights", "system:karmada:agent:rbac-generator"),
@@ -178,7 +178,7 @@ fn certificates_are_issued_only_to_their_cluster(plane: &Plane, bound: &Path, un
     }
 }
 
-fn registers_once(plane: &Plane, command: &str, member: &LightMember) {
+fn registers_once(plane: &TokenPlane, command: &str, member: &LightMember) {
     let output = plane.register(command, member, &[]);
     assert!(output.status.success(), "{}", text(&output));
     let path = r#"-o=go-template={{index .data "karmada-kubeconfig" | base64decode}}"#;
@@ -207,7 +207,7 @@ fn registers_once(plane: &Plane, command: &str, member: &LightMember) {
     assert!(output.status.success(), "{}", text(&output));
 }
 
-fn unregistering_revokes_all_permissions(plane: &Plane, member: &LightMember) {
+fn unregistering_revokes_all_permissions(plane: &TokenPlane, member: &LightMember) {
     let of_m1 = |kind: &str| {
         let names = plane.ask(&["get", kind, "-A", "-o=jsonpath={.items[*].metadata.name}"]);
         names
@@ -223,7 +223,7 @@ fn unregistering_revokes_all_permissions(plane: &Plane, member: &LightMember) {
 }
 
 /// A deleted or expired token is rejected.
-fn tokens_end(plane: &Plane, token: &str, config: &Path) {
+fn tokens_end(plane: &TokenPlane, token: &str, config: &Path) {
     let is_known = |config: &Path| kubectl(config, &["auth", "whoami"]).status.success();
     assert!(is_known(config));
     let deleted = plane.flotilla(&["token", "delete", &token[..6]]);

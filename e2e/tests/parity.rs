@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use e2e::eventually::eventually;
 use e2e::flotilla::{Flotilla, kubectl, programs};
 use e2e::kube_apiserver::KubeApiServer;
-use e2e::script::{Printed, Script, Step};
+use e2e::script::{Printed, Script, ScriptStep};
 
 /// They share the servers, so each script deletes the objects it created.
 const KUBECTLS: [&str; 2] = ["kubectl", "kubectl-1.32"];
@@ -23,13 +23,13 @@ fn kubectl_output_matches_kube_apiserver() {
     eventually("a real server has namespaces, which come after it is ready", PATIENCE, || {
         kubectl(&theirs.kubeconfig, &["get", "namespace", "default"]).status.success()
     });
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/likeness");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/parity");
     let mut patience = PATIENCE;
     let mut differences = Vec::new();
     for name in KUBECTLS {
         let program = programs().join(name);
         if !program.exists() {
-            eprintln!("SKIPPED: {name} is not in {}; `make test` builds it", programs().display());
+            test_skip::skip(format_args!("{name} is not in {}; `make test` builds it", programs().display()));
             continue;
         }
         for script in Script::all(&folder) {
@@ -55,7 +55,7 @@ fn kubectl_output_matches_kube_apiserver() {
 }
 
 /// Returns the remaining difference; a step that changes something runs only once.
-fn settled(step: &Step, patience: &mut Duration, compare: impl Fn() -> Option<String>) -> Option<String> {
+fn settled(step: &ScriptStep, patience: &mut Duration, compare: impl Fn() -> Option<String>) -> Option<String> {
     let mut difference = compare();
     while difference.is_some() && step.is_repeatable() && !patience.is_zero() {
         let start = Instant::now();
@@ -66,7 +66,7 @@ fn settled(step: &Step, patience: &mut Duration, compare: impl Fn() -> Option<St
     difference
 }
 
-fn compare(step: &Step, servers: [&Path; 2], run: impl Fn(&Path) -> Printed + Sync) -> Option<String> {
+fn compare(step: &ScriptStep, servers: [&Path; 2], run: impl Fn(&Path) -> Printed + Sync) -> Option<String> {
     let [real, mut own] = std::thread::scope(|scope| {
         let run = &run;
         let both = servers.map(|server| scope.spawn(move || run(server)));

@@ -8,24 +8,24 @@ use object::{Object, Status};
 use reconcile::{Outcome, Priority, ReconcileError};
 use serde_json::{Value, json};
 
-use super::graph::{FOREGROUND, Item, ORPHAN, Uid};
-use super::owners::Unclear;
-use super::plan::{Dependents, Plan, plan, unblocked, without_owner};
-use super::{Collector, Task};
+use super::graph::{FOREGROUND, ORPHAN, TrackedObject, Uid};
+use super::owners::OwnerLookupError;
+use super::plan::{Dependents, GarbageDecision, plan, unblocked, without_owner};
+use super::{Collector, GarbageTask};
 
 /// Retry interval for owners whose kind is not served.
 const UNKNOWN_KIND_WAIT: Duration = Duration::from_secs(30);
 
-pub(super) async fn reconcile(collector: Arc<Collector>, task: Task) -> Result<Outcome, ReconcileError> {
+pub(super) async fn reconcile(collector: Arc<Collector>, task: GarbageTask) -> Result<Outcome, ReconcileError> {
     match task {
-        Task::Judge(item) => collector.judge_item(item).await,
-        Task::Orphan(item) => collector.orphan(item).await,
+        GarbageTask::Judge(item) => collector.judge_item(item).await,
+        GarbageTask::Orphan(item) => collector.orphan(item).await,
     }
 }
 
 impl Collector {
     /// Returns the current object; `None` if it is deleted or was replaced, which also updates the graph.
-    async fn gather_item(&self, item: &Item) -> Result<Option<Arc<Object>>, Status> {
+    async fn gather_item(&self, item: &TrackedObject) -> Result<Option<Arc<Object>>, Status> {
         let found = self.client.find(item.target()).await?;
         let found = found.filter(|object| Uid::of(object.uid()) == item.uid);
         if found.is_none() {
@@ -35,7 +35,7 @@ impl Collector {
         Ok(found)
     }
 
-    async fn judge_item(&self, item: Item) -> Result<Outcome, ReconcileError> {
+    async fn judge_item(&self, item: TrackedObject) -> Result<Outcome, ReconcileError> {
         let Some(object) = self.gather_item(&item).await? else { return Ok(Outcome::Done) };
         if object.is_deleting() {
             return match object.has_finalizer(FOREGROUND) {
@@ -46,9 +46,9 @@ impl Collector {
         }
         let owners = match self.gather_owners(&object).await {
             Ok(owners) => owners,
-            Err(Unclear::UnknownKind) => return Ok(Outcome::After(UNKNOWN_KIND_WAIT)),
-            Err(Unclear::NoNamespace) => return Ok(Outcome::Done),
-            Err(Unclear::Api(status)) => return Err(status.into()),
+            Err(OwnerLookupError::UnknownKind) => return Ok(Outcome::After(UNKNOWN_KIND_WAIT)),
+            Err(OwnerLookupError::NoNamespace) => return Ok(Outcome::Done),
+            Err(OwnerLookupError::Api(status)) => return Err(status.into()),
         };
         let dependents = {
             let graph = self.graph.lock();
@@ -57,11 +57,11 @@ impl Collector {
             Dependents { any: !dependents.is_empty(), waiting }
         };
         match plan(&object, &owners, dependents) {
-            Plan::Keep => {}
-            Plan::Release { owner_references } => {
+            GarbageDecision::Keep => {}
+            GarbageDecision::Release { owner_references } => {
                 self.commit_metadata(&item, &object, "ownerReferences", owner_references).await?;
             }
-            Plan::Delete { policy, unblock } => {
+            GarbageDecision::Delete { policy, unblock } => {
                 let written = match unblock {
                     true => Some(self.commit_metadata(&item, &object, "ownerReferences", unblocked(&object)).await?),
                     false => None,
@@ -73,13 +73,13 @@ impl Collector {
     }
 
     /// Removes the finalizer once no dependent blocks it; until then deletes the dependents.
-    async fn await_dependents(&self, item: &Item, object: &Object) -> Result<Outcome, ReconcileError> {
+    async fn await_dependents(&self, item: &TrackedObject, object: &Object) -> Result<Outcome, ReconcileError> {
         let blocking = self.graph.lock().blocking_dependents_of(item.uid);
         if blocking.is_empty() {
             self.remove_finalizer(item, object, FOREGROUND).await?;
             return Ok(Outcome::Done);
         }
-        let idle: Vec<Item> = {
+        let idle: Vec<TrackedObject> = {
             let graph = self.graph.lock();
             blocking.into_iter().filter(|dependent| !graph.is_waiting(dependent.uid)).collect()
         };
@@ -87,7 +87,7 @@ impl Collector {
         Ok(Outcome::Done)
     }
 
-    async fn orphan(&self, item: Item) -> Result<Outcome, ReconcileError> {
+    async fn orphan(&self, item: TrackedObject) -> Result<Outcome, ReconcileError> {
         let Some(object) = self.gather_item(&item).await? else { return Ok(Outcome::Done) };
         if !object.is_deleting() || !object.has_finalizer(ORPHAN) {
             return Ok(Outcome::Done);
@@ -106,7 +106,7 @@ impl Collector {
         Ok(Outcome::Done)
     }
 
-    async fn remove_finalizer(&self, item: &Item, object: &Object, finalizer: &str) -> Result<(), Status> {
+    async fn remove_finalizer(&self, item: &TrackedObject, object: &Object, finalizer: &str) -> Result<(), Status> {
         let kept: Vec<Value> = object.finalizers().filter(|f| *f != finalizer).map(Value::from).collect();
         match self.commit_metadata(item, object, "finalizers", kept).await {
             Err(status) if !status.is_not_found() => Err(status),
@@ -117,7 +117,7 @@ impl Collector {
     /// Replaces one list of the metadata, if the object is unchanged since it was read.
     async fn commit_metadata(
         &self,
-        item: &Item,
+        item: &TrackedObject,
         object: &Object,
         field: &str,
         list: Vec<Value>,
@@ -128,7 +128,12 @@ impl Collector {
         self.client.patch(item.target(), Patch::merge(patch), WriteOptions::default()).await
     }
 
-    async fn commit_delete(&self, item: &Item, object: &Object, policy: PropagationPolicy) -> Result<(), Status> {
+    async fn commit_delete(
+        &self,
+        item: &TrackedObject,
+        object: &Object,
+        policy: PropagationPolicy,
+    ) -> Result<(), Status> {
         let options = DeleteOptions {
             preconditions: Preconditions {
                 uid: Some(object.uid().to_owned()),

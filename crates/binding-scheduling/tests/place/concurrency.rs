@@ -8,11 +8,11 @@ use cluster_client::Verb;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::plane::{Plane, summary};
+use crate::plane::{TestPlane, summary};
 
 #[tokio::test(start_paused = true)]
-async fn a_placement_decided_on_an_older_binding_is_decided_again() {
-    let plane = Plane::new();
+async fn a_placement_of_an_outdated_binding_is_decided_again() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     plane.cluster("m2", 10, json!({}));
     plane.binding("web", 1, json!({}));
@@ -24,7 +24,7 @@ async fn a_placement_decided_on_an_older_binding_is_decided_again() {
             && !is_evicted.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {
             // The workload is evicted between the decision and the write.
-            let evicting = Plane::new_over(api.clone());
+            let evicting = TestPlane::new_over(api.clone());
             let tasks = json!([{"fromCluster": "m1", "reason": "x", "producer": "y"}]);
             evicting.binding(
                 "web",
@@ -41,21 +41,21 @@ async fn a_placement_decided_on_an_older_binding_is_decided_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_tells_of_a_status_meanwhile_does_not_hold_up_a_placement() {
-    let plane = Plane::new();
+async fn a_concurrent_status_change_does_not_delay_a_placement() {
+    let plane = TestPlane::new();
     plane.cluster("m1", 10, json!({}));
     plane.binding("web", 1, json!({}));
     let api = plane.api.clone();
-    let is_told = std::sync::atomic::AtomicBool::new(false);
+    let is_written = std::sync::atomic::AtomicBool::new(false);
     plane.api.set_fault(move |call| {
         let is_first = matches!(call.verb, Verb::Patch { .. })
             && call.target.gvr == RESOURCE_BINDINGS.gvr()
-            && !is_told.swap(true, std::sync::atomic::Ordering::Relaxed);
+            && !is_written.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {
-            let told = json!({"conditions": [{"type": "FullyApplied", "status": "False"}]});
+            let status = json!({"conditions": [{"type": "FullyApplied", "status": "False"}]});
             // Refers to the second binding that was created.
-            let same = json!({"metadata": {"uid": "uid-2"}, "status": told});
-            Plane::new_over(api.clone()).binding("web", 1, same);
+            let same = json!({"metadata": {"uid": "uid-2"}, "status": status});
+            TestPlane::new_over(api.clone()).binding("web", 1, same);
         }
         None
     });
@@ -73,10 +73,10 @@ async fn who_tells_of_a_status_meanwhile_does_not_hold_up_a_placement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_plane_places_many_bindings_in_each_of_its_rounds() {
+async fn many_bindings_are_placed_per_round_on_a_busy_runtime() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     const BINDINGS: usize = 64;
-    let plane = Plane::new();
+    let plane = TestPlane::new();
     plane.cluster("m1", 1000, json!({}));
     for n in 0..BINDINGS {
         plane.binding(&format!("web{n}"), 1, json!({}));

@@ -12,26 +12,26 @@ const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Strategy {
+pub enum DaemonSetStrategy {
     OnDelete,
     Rolling { surge: Option<Value>, unavailable: Option<Value> },
 }
 
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct DaemonSetSpec {
     pub ready_seconds_min: i64,
-    pub strategy: Strategy,
+    pub strategy: DaemonSetStrategy,
     pub history_max: i64,
     pub hash: String,
     generation: Option<String>,
 }
 
-impl Wish {
+impl DaemonSetSpec {
     pub fn of(set: &Object, hash: &str) -> Self {
         let rolling = |field| set.get(&["spec", "updateStrategy", "rollingUpdate", field]).cloned();
         let strategy = match set.str_at(&["spec", "updateStrategy", "type"]) {
-            "OnDelete" => Strategy::OnDelete,
-            _ => Strategy::Rolling { surge: rolling("maxSurge"), unavailable: rolling("maxUnavailable") },
+            "OnDelete" => DaemonSetStrategy::OnDelete,
+            _ => DaemonSetStrategy::Rolling { surge: rolling("maxSurge"), unavailable: rolling("maxUnavailable") },
         };
         Self {
             ready_seconds_min: set.i64_at(&["spec", "minReadySeconds"]).unwrap_or(0),
@@ -44,7 +44,7 @@ impl Wish {
 
     /// Returns maxSurge and maxUnavailable; at least one of them is positive.
     pub fn bounds(&self, wanted: i64) -> (i64, i64) {
-        let Strategy::Rolling { surge, unavailable } = &self.strategy else { return (0, 0) };
+        let DaemonSetStrategy::Rolling { surge, unavailable } = &self.strategy else { return (0, 0) };
         let surge = scaled(surge.as_ref(), wanted, true).unwrap_or(0);
         let unavailable = match unavailable {
             Some(unavailable) => scaled(Some(unavailable), wanted, true).unwrap_or(0),
@@ -54,7 +54,7 @@ impl Wish {
     }
 
     pub fn allows_surge(&self) -> bool {
-        let Strategy::Rolling { surge, .. } = &self.strategy else { return false };
+        let DaemonSetStrategy::Rolling { surge, .. } = &self.strategy else { return false };
         scaled(surge.as_ref(), 1, true).unwrap_or(0) > 0
     }
 

@@ -14,10 +14,10 @@ const PATH: &str = "/flotilla/v1alpha1/disturbance";
 const FIELD: &str = "errorPercent";
 
 /// Only administrators may call it: no Kubernetes role permits its path.
-pub struct Disturbing;
+pub struct FaultInjection;
 
 #[async_trait]
-impl Extension for Disturbing {
+impl Extension for FaultInjection {
     fn handles(&self, path: &str) -> bool {
         path == PATH
     }

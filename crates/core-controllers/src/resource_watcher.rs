@@ -28,7 +28,7 @@ const REDISCOVER_EVERY: Duration = Duration::from_secs(300);
 const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
 /// A notification to a listener.
-pub enum Seen<'a> {
+pub enum ResourceEvent<'a> {
     /// An object new to this watch: just created, or part of the initial list.
     Added(&'a Object),
     Modified(&'a Object),
@@ -41,21 +41,21 @@ pub enum Seen<'a> {
 
 /// Called by the watches, sequentially per resource. Must not block.
 pub trait Listener: Send + Sync + 'static {
-    fn see(&self, resource: &Arc<ApiResource>, seen: Seen<'_>);
+    fn see(&self, resource: &Arc<ApiResource>, event: ResourceEvent<'_>);
 }
 
 /// All resources that support list and watch, as they come and go.
-pub struct Everything {
+pub struct ResourceWatcher {
     client: ClusterClient,
     listeners: Vec<Arc<dyn Listener>>,
     watched: Mutex<BTreeMap<GroupResource, Watched>>,
     definitions_changed: Notify,
-    listing: watch::Sender<Listing>,
+    listing: watch::Sender<InitialLists>,
 }
 
 /// Progress of the initial lists.
 #[derive(Default)]
-struct Listing {
+struct InitialLists {
     is_discovered: bool,
     unlisted: usize,
 }
@@ -65,7 +65,7 @@ struct Watched {
     cancel: CancellationToken,
 }
 
-impl Everything {
+impl ResourceWatcher {
     pub fn new(client: ClusterClient, listeners: Vec<Arc<dyn Listener>>) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -134,7 +134,7 @@ impl Everything {
             if !is_kept {
                 entry.cancel.cancel();
                 if !wanted.contains_key(group_resource) {
-                    self.tell(&entry.resource, || Seen::Unserved);
+                    self.notify(&entry.resource, || ResourceEvent::Unserved);
                 }
             }
             is_kept
@@ -201,7 +201,7 @@ impl Everything {
                 WatchEvent::Error(status) => return Err(status),
                 WatchEvent::Bookmark { resource_version, initial_events_end } => {
                     if initial_events_end && let Some(uids) = listed.take() {
-                        self.tell(resource, || Seen::Listed(&uids));
+                        self.notify(resource, || ResourceEvent::Listed(&uids));
                         *first_list = None;
                     }
                     if listed.is_none() {
@@ -213,15 +213,15 @@ impl Everything {
                     if let Some(uids) = &mut listed {
                         remember(uids, &object);
                     }
-                    self.tell(resource, || Seen::Added(&object));
+                    self.notify(resource, || ResourceEvent::Added(&object));
                     note_version(version, &listed, &object);
                 }
                 WatchEvent::Modified(object) => {
-                    self.tell(resource, || Seen::Modified(&object));
+                    self.notify(resource, || ResourceEvent::Modified(&object));
                     note_version(version, &listed, &object);
                 }
                 WatchEvent::Deleted(object) => {
-                    self.tell(resource, || Seen::Deleted(&object));
+                    self.notify(resource, || ResourceEvent::Deleted(&object));
                     note_version(version, &listed, &object);
                 }
             }
@@ -233,15 +233,15 @@ impl Everything {
         Ok(())
     }
 
-    fn tell<'a>(&self, resource: &Arc<ApiResource>, seen: impl Fn() -> Seen<'a>) {
+    fn notify<'a>(&self, resource: &Arc<ApiResource>, event: impl Fn() -> ResourceEvent<'a>) {
         for listener in &self.listeners {
-            listener.see(resource, seen());
+            listener.see(resource, event());
         }
     }
 }
 
 /// Held until a resource has been listed for the first time.
-struct FirstList<'a>(&'a watch::Sender<Listing>);
+struct FirstList<'a>(&'a watch::Sender<InitialLists>);
 
 impl Drop for FirstList<'_> {
     fn drop(&mut self) {

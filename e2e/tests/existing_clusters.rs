@@ -33,17 +33,17 @@ spec:
 ",
     );
     bed.wait("east", &["get", "configmap", "greeting", "-o=jsonpath={.data.text}"], "hello");
-    bed.good(&["doctor"]);
+    bed.run_ok(&["doctor"]);
     let output = bed.flotilla(&["stop", "east"]);
     assert!(!output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("does not manage existing clusters"), "{}", text(&output));
-    bed.good(&["up"]);
-    bed.good(&["down"]);
+    bed.run_ok(&["up"]);
+    bed.run_ok(&["down"]);
     assert_eq!(cluster.ask(&["get", "--raw", "/readyz"]), "ok", "it runs on without the testbed");
     let refused = bed.flotilla(&["down", "--delete"]);
     assert!(text(&refused).contains("the control plane must be running"), "{}", text(&refused));
-    bed.good(&["up"]);
-    bed.good(&["down", "--delete"]);
+    bed.run_ok(&["up"]);
+    bed.run_ok(&["down", "--delete"]);
     eventually("nothing of the control plane is left in it", Duration::from_secs(60), || {
         let left = cluster.ask(&["get", "namespaces,clusterroles", "-o=name"]);
         !left.is_empty() && !left.contains("karmada")
@@ -66,5 +66,5 @@ fn an_unreachable_cluster_is_rejected_with_a_diagnostic_command() {
     let said = text(&output);
     assert!(said.contains("the cluster east does not answer") && said.contains("check it with: kubectl"), "{said}");
     // A cluster that never became a member does not block a restart.
-    bed.good(&["down", "--delete"]);
+    bed.run_ok(&["down", "--delete"]);
 }

@@ -10,7 +10,7 @@ pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum StatefulSetStrategy {
     OnDelete,
     /// Updates pods from the partition on, at most `maxUnavailable` at a time.
     Rolling {
@@ -20,24 +20,24 @@ pub enum Strategy {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct StatefulSetSpec {
     pub replicas: i64,
     pub start: i64,
     /// One pod after another, each ready before the next.
     pub is_ordered: bool,
     pub ready_seconds_min: i64,
-    pub strategy: Strategy,
+    pub strategy: StatefulSetStrategy,
     pub history_max: i64,
 }
 
-impl Wish {
+impl StatefulSetSpec {
     pub fn of(set: &Object) -> Self {
         let replicas = set.i64_at(&["spec", "replicas"]).unwrap_or(1);
         let rolling = set.get(&["spec", "updateStrategy", "rollingUpdate"]);
         let unavailable_max = rolling.and_then(|rolling| scaled(rolling.get("maxUnavailable"), replicas, false));
         let strategy = match set.str_at(&["spec", "updateStrategy", "type"]) {
-            "OnDelete" => Strategy::OnDelete,
-            _ => Strategy::Rolling {
+            "OnDelete" => StatefulSetStrategy::OnDelete,
+            _ => StatefulSetStrategy::Rolling {
                 partition: rolling.map(|rolling| rolling["partition"].as_i64().unwrap_or(0)),
                 unavailable_max: unavailable_max.map(|max| max.max(1)),
             },

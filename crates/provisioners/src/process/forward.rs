@@ -25,7 +25,7 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The network fault of a forwarded port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Wire {
+pub enum NetworkFault {
     #[default]
     Pass,
     /// Delays every byte in both directions.
@@ -34,7 +34,7 @@ pub enum Wire {
     Swallow,
 }
 
-impl Wire {
+impl NetworkFault {
     fn delay(self) -> Duration {
         match self {
             Self::Delay { millis } => Duration::from_millis(millis),
@@ -66,18 +66,18 @@ impl Dial for Address {
 }
 
 /// An open port. Closed, with all its connections, when dropped.
-pub struct Lead {
+pub struct ForwardedPort {
     address: SocketAddr,
-    wire: watch::Sender<Wire>,
+    wire: watch::Sender<NetworkFault>,
     cancel: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Lead {
+impl ForwardedPort {
     pub async fn open(listen: SocketAddr, dial: Arc<dyn Dial>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
-        let (wire, seen) = watch::channel(Wire::Pass);
+        let (wire, seen) = watch::channel(NetworkFault::Pass);
         let (cancel, tasks) = (CancellationToken::new(), TaskTracker::new());
         tasks.spawn(accept(listener, dial, seen, cancel.clone(), tasks.clone()));
         Ok(Self { address, wire, cancel, tasks })
@@ -87,11 +87,11 @@ impl Lead {
         self.address
     }
 
-    pub fn wire(&self) -> Wire {
+    pub fn wire(&self) -> NetworkFault {
         *self.wire.borrow()
     }
 
-    pub fn set_wire(&self, wire: Wire) {
+    pub fn set_wire(&self, wire: NetworkFault) {
         self.wire.send_replace(wire);
     }
 
@@ -103,7 +103,7 @@ impl Lead {
     }
 }
 
-impl Drop for Lead {
+impl Drop for ForwardedPort {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -112,14 +112,14 @@ impl Drop for Lead {
 async fn accept(
     listener: TcpListener,
     dial: Arc<dyn Dial>,
-    wire: watch::Receiver<Wire>,
+    wire: watch::Receiver<NetworkFault>,
     cancel: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = async {
-            let slot = Arc::clone(&room).acquire_owned().await;
+            let slot = Arc::clone(&slots).acquire_owned().await;
             (slot, listener.accept().await)
         };
         let (slot, accepted) = tokio::select! {
@@ -148,10 +148,10 @@ async fn accept(
     }
 }
 
-async fn carry(client: TcpStream, dial: Arc<dyn Dial>, mut wire: watch::Receiver<Wire>) -> io::Result<()> {
+async fn carry(client: TcpStream, dial: Arc<dyn Dial>, mut wire: watch::Receiver<NetworkFault>) -> io::Result<()> {
     client.set_nodelay(true)?;
     let gone = || io::Error::other("the port was closed");
-    let delay = wire.wait_for(|wire| *wire != Wire::Swallow).await.map_err(|_| gone())?.delay();
+    let delay = wire.wait_for(|wire| *wire != NetworkFault::Swallow).await.map_err(|_| gone())?.delay();
     tokio::time::sleep(delay).await;
     let far = tokio::time::timeout(DIAL_TIMEOUT, dial.dial()).await;
     let far = far.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
@@ -165,7 +165,7 @@ async fn carry(client: TcpStream, dial: Arc<dyn Dial>, mut wire: watch::Receiver
 async fn flow(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
-    mut wire: watch::Receiver<Wire>,
+    mut wire: watch::Receiver<NetworkFault>,
 ) -> io::Result<()> {
     let mut late: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     let mut late_bytes = 0;
@@ -173,20 +173,20 @@ async fn flow(
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         let mode = *wire.borrow_and_update();
-        if is_at_end && late.is_empty() && mode != Wire::Swallow {
+        if is_at_end && late.is_empty() && mode != NetworkFault::Swallow {
             return writer.shutdown().await;
         }
         let due = late.front().map_or_else(Instant::now, |(due, _)| *due);
         tokio::select! {
             read = reader.read(&mut chunk), if !is_at_end && late_bytes < LATE_BYTES_MAX => match read? {
                 0 => is_at_end = true,
-                length if mode == Wire::Pass && late.is_empty() => writer.write_all(&chunk[..length]).await?,
+                length if mode == NetworkFault::Pass && late.is_empty() => writer.write_all(&chunk[..length]).await?,
                 length => {
                     late_bytes += length;
                     late.push_back((Instant::now() + mode.delay(), chunk[..length].to_vec()));
                 }
             },
-            () = tokio::time::sleep_until(due), if !late.is_empty() && mode != Wire::Swallow => {
+            () = tokio::time::sleep_until(due), if !late.is_empty() && mode != NetworkFault::Swallow => {
                 if let Some((_, bytes)) = late.pop_front() {
                     late_bytes -= bytes.len();
                     writer.write_all(&bytes).await?;
@@ -218,9 +218,9 @@ mod tests {
         address
     }
 
-    async fn lead() -> Lead {
+    async fn port() -> ForwardedPort {
         let dial = Arc::new(Address(echo().await));
-        Lead::open("127.0.0.1:0".parse().unwrap(), dial).await.unwrap()
+        ForwardedPort::open("127.0.0.1:0".parse().unwrap(), dial).await.unwrap()
     }
 
     async fn say(stream: &mut TcpStream, text: &[u8]) -> Vec<u8> {
@@ -232,8 +232,8 @@ mod tests {
 
     #[tokio::test]
     async fn data_and_eof_pass_both_ways() {
-        let lead = lead().await;
-        let mut stream = TcpStream::connect(lead.address()).await.unwrap();
+        let port = port().await;
+        let mut stream = TcpStream::connect(port.address()).await.unwrap();
         let large = vec![7; 3 * LATE_BYTES_MAX];
         let (mut read, mut write) = stream.split();
         let mut answer = Vec::new();
@@ -244,15 +244,15 @@ mod tests {
         let ((), received) = tokio::join!(sent, read.read_to_end(&mut answer));
         received.unwrap();
         assert_eq!(answer.len(), large.len());
-        lead.close().await;
+        port.close().await;
     }
 
     #[tokio::test]
     async fn a_delay_applies_in_each_direction() {
-        let lead = lead().await;
-        let mut stream = TcpStream::connect(lead.address()).await.unwrap();
+        let port = port().await;
+        let mut stream = TcpStream::connect(port.address()).await.unwrap();
         assert_eq!(say(&mut stream, b"quick").await, b"quick");
-        lead.set_wire(Wire::Delay { millis: 40 });
+        port.set_wire(NetworkFault::Delay { millis: 40 });
         let start = Instant::now();
         assert_eq!(say(&mut stream, b"slow").await, b"slow");
         assert!(start.elapsed() >= Duration::from_millis(80), "{:?}", start.elapsed());
@@ -260,18 +260,18 @@ mod tests {
 
     #[tokio::test]
     async fn dropped_data_is_held_back_until_the_fault_is_removed() {
-        let lead = lead().await;
-        let mut old = TcpStream::connect(lead.address()).await.unwrap();
+        let port = port().await;
+        let mut old = TcpStream::connect(port.address()).await.unwrap();
         assert_eq!(say(&mut old, b"before").await, b"before");
-        lead.set_wire(Wire::Swallow);
-        let mut new = TcpStream::connect(lead.address()).await.unwrap();
+        port.set_wire(NetworkFault::Swallow);
+        let mut new = TcpStream::connect(port.address()).await.unwrap();
         for stream in [&mut old, &mut new] {
             stream.write_all(b"lost").await.unwrap();
             let mut byte = [0];
             let answer = tokio::time::timeout(Duration::from_millis(50), stream.read(&mut byte)).await;
             assert!(answer.is_err(), "no data may arrive");
         }
-        lead.set_wire(Wire::Pass);
+        port.set_wire(NetworkFault::Pass);
         for stream in [&mut old, &mut new] {
             let mut answer = [0; 4];
             stream.read_exact(&mut answer).await.unwrap();
@@ -281,11 +281,11 @@ mod tests {
 
     #[tokio::test]
     async fn closing_a_port_frees_it_and_ends_its_connections() {
-        let lead = lead().await;
-        let address = lead.address();
+        let port = port().await;
+        let address = port.address();
         let mut stream = TcpStream::connect(address).await.unwrap();
         assert_eq!(say(&mut stream, b"hello").await, b"hello");
-        lead.close().await;
+        port.close().await;
         assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0);
         assert!(TcpListener::bind(address).await.is_ok());
     }

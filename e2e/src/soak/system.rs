@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::api::{Answer, Api};
-use super::schedule::{Engine, LIGHT_MEMBERS, Plan};
+use super::api::{Api, ApiAnswer};
+use super::schedule::{Engine, LIGHT_MEMBERS, SoakPlan};
 use crate::etcd::{EtcdCluster, steady_port};
 use crate::faults::process::{EtcdNode, Process, RealApi};
 use crate::faults::relay::Relay;
 use crate::faults::shim::Shim;
-use crate::faults::{Refused, Target};
+use crate::faults::{FaultTarget, Unsupported};
 use crate::flotilla::binary;
 use crate::member::Member;
 use crate::netns::Namespace;
@@ -31,30 +31,30 @@ const PLANE_PACE: &[&str] = &[
     "--graceful-eviction-timeout=20s",
 ];
 
-pub struct World {
+pub struct SoakSystem {
     pub replicas: Vec<Api>,
     /// Kubeconfigs of the replicas, for commands.
     pub kubeconfigs: Vec<PathBuf>,
-    pub members: Vec<Site>,
-    pub targets: BTreeMap<String, Target>,
+    pub members: Vec<SoakMember>,
+    pub targets: BTreeMap<String, FaultTarget>,
     /// Unsupported features of this machine.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<Unsupported>,
     directory: PathBuf,
 }
 
 /// A member and its kubeconfig.
 #[derive(Clone)]
-pub struct Site {
+pub struct SoakMember {
     pub name: String,
     pub kubeconfig: PathBuf,
     pub api: Api,
     pub is_pull: bool,
 }
 
-impl World {
+impl SoakSystem {
     /// Starts everything and waits until control plane and members answer. Members are not joined yet.
-    pub async fn start(plan: &Plan, directory: &Path) -> Result<Self, String> {
-        let mut world = Self {
+    pub async fn start(plan: &SoakPlan, directory: &Path) -> Result<Self, String> {
+        let mut system = Self {
             replicas: Vec::new(),
             kubeconfigs: Vec::new(),
             members: Vec::new(),
@@ -67,24 +67,24 @@ impl World {
             false => Vec::new(),
         };
         if spaces.iter().any(Option::is_none) {
-            world
+            system
                 .refused
-                .push(Refused("no network namespaces (requires root): members are not partitioned".to_owned()));
+                .push(Unsupported("no network namespaces (requires root): members are not partitioned".to_owned()));
         }
-        world.start_planes(plan, &spaces).await?;
+        system.start_planes(plan, &spaces).await?;
         if plan.has_members {
             for (number, space) in spaces.iter().enumerate() {
-                world.start_light(number, space.clone()).await?;
+                system.start_light(number, space.clone()).await?;
             }
             if plan.has_real_member {
-                world.start_real().await?;
+                system.start_real().await?;
             }
-            world.start_agent(spaces.last().cloned().flatten())?;
+            system.start_agent(spaces.last().cloned().flatten())?;
         }
-        Ok(world)
+        Ok(system)
     }
 
-    async fn start_planes(&mut self, plan: &Plan, spaces: &[Option<Arc<Namespace>>]) -> Result<(), String> {
+    async fn start_planes(&mut self, plan: &SoakPlan, spaces: &[Option<Arc<Namespace>>]) -> Result<(), String> {
         let etcd = match plan.engine {
             Engine::Embedded => None,
             Engine::Etcd => {
@@ -96,7 +96,7 @@ impl World {
         if let Some(cluster) = &etcd {
             for number in 0..ETCD_NODES {
                 let name = format!("etcd-{number}");
-                self.add(Target::new(&name, EtcdNode { cluster: Arc::clone(cluster), number }));
+                self.add(FaultTarget::new(&name, EtcdNode { cluster: Arc::clone(cluster), number }));
             }
         }
         let count = if etcd.is_some() { REPLICAS } else { 1 };
@@ -108,7 +108,7 @@ impl World {
 
     async fn start_plane(
         &mut self,
-        plan: &Plan,
+        plan: &SoakPlan,
         number: usize,
         etcd: Option<&Arc<Mutex<EtcdCluster>>>,
         spaces: &[Option<Arc<Namespace>>],
@@ -136,7 +136,7 @@ impl World {
         let shim = self.shim(&name);
         let kubeconfig = data.join("karmada-apiserver.config");
         let process = self.process(&name, None, shim.clone(), arguments);
-        self.add(Target::new(&name, process).with_shim(shim).through(relays));
+        self.add(FaultTarget::new(&name, process).with_shim(shim).through(relays));
         self.replicas.push(ready(&name, &kubeconfig).await?);
         self.kubeconfigs.push(kubeconfig);
         Ok(())
@@ -152,11 +152,11 @@ impl World {
         arguments.extend([data.display().to_string(), "--pod-delay=50ms".to_owned()]);
         let shim = self.shim(&name);
         let process = self.process(&name, space.clone(), shim.clone(), arguments);
-        self.add(Target::new(&name, process).with_shim(shim).inside(space));
+        self.add(FaultTarget::new(&name, process).with_shim(shim).inside(space));
         let kubeconfig = data.join("member.config");
         let api = ready(&name, &kubeconfig).await?;
         let is_pull = number + 1 == usize::try_from(LIGHT_MEMBERS).expect("a few");
-        self.members.push(Site { name, kubeconfig, api, is_pull });
+        self.members.push(SoakMember { name, kubeconfig, api, is_pull });
         Ok(())
     }
 
@@ -166,9 +166,9 @@ impl World {
         let started = tokio::task::spawn_blocking(move || Member::start(&asked, 2)).await;
         let member = started.map_err(|error| error.to_string())?.ok_or("the Kubernetes programs are not installed")?;
         let kubeconfig = member.kubeconfig().to_owned();
-        self.add(Target::new(&name, RealApi { member: Arc::new(Mutex::new(member)), is_down: false }));
+        self.add(FaultTarget::new(&name, RealApi { member: Arc::new(Mutex::new(member)), is_down: false }));
         let api = ready(&name, &kubeconfig).await?;
-        self.members.push(Site { name, kubeconfig, api, is_pull: false });
+        self.members.push(SoakMember { name, kubeconfig, api, is_pull: false });
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl World {
                 .collect();
         let shim = self.shim("agent");
         let process = self.process("agent", space.clone(), shim.clone(), arguments);
-        self.add(Target::new("agent", process).with_shim(shim).inside(space));
+        self.add(FaultTarget::new("agent", process).with_shim(shim).inside(space));
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl World {
         }
     }
 
-    fn add(&mut self, target: Target) {
+    fn add(&mut self, target: FaultTarget) {
         self.targets.insert(target.name.clone(), target);
     }
 
@@ -281,7 +281,7 @@ async fn ready(name: &str, kubeconfig: &Path) -> Result<Api, String> {
         if kubeconfig.exists() {
             match Api::open(kubeconfig).await {
                 Ok(api) => match api.get("/readyz").await {
-                    Answer::Done(_) => return Ok(api),
+                    ApiAnswer::Done(_) => return Ok(api),
                     other => why = format!("{other:?}"),
                 },
                 Err(error) => why = error,

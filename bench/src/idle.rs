@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::options::Options;
+use crate::options::BenchOptions;
 use crate::process::{self, Sample};
 
 #[derive(Clone, Default, Args)]
-pub struct RestingOptions {
+pub struct IdleOptions {
     /// Number of samples [default: 3; --quick 2].
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
@@ -17,11 +17,11 @@ pub struct RestingOptions {
     interval: Option<u64>,
 }
 
-impl RestingOptions {
+impl IdleOptions {
     /// Adds samples; the interval is that of the part, quick or full, unless given.
-    pub async fn look(
+    pub async fn sample(
         &self,
-        options: &Options,
+        options: &BenchOptions,
         (quick, full): (u64, u64),
         plane: &[u32],
         samples: &mut Vec<Sample>,

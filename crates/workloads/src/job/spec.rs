@@ -16,7 +16,7 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const CONTROLLER: &str = "kubernetes.io/job-controller";
 
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct JobSpec {
     pub parallelism: i64,
     pub completions: Option<i64>,
     pub is_indexed: bool,
@@ -32,7 +32,7 @@ pub struct Wish {
     pub success_policy: Option<Vec<Value>>,
 }
 
-impl Wish {
+impl JobSpec {
     pub fn of(job: &Object) -> Self {
         let number = |field| job.i64_at(&["spec", field]);
         let rules = |policy| job.get(&["spec", policy, "rules"]).and_then(Value::as_array).cloned();

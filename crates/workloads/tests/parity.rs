@@ -3,7 +3,7 @@
 
 #[path = "../../cluster-client/tests/kube/mod.rs"]
 mod kube;
-mod likeness {
+mod parity {
     pub mod node;
     pub mod normal;
     pub mod scenario;
@@ -30,7 +30,7 @@ impl ControllerManager {
         let bin = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), Into::into);
         let program = bin.join("kube-controller-manager");
         if !program.exists() {
-            eprintln!("SKIPPED: {} is not there", program.display());
+            test_skip::skip(format_args!("{} is missing", program.display()));
             return None;
         }
         let log = std::fs::File::create(server.directory().join("manager.log")).expect("a log file");
@@ -51,27 +51,27 @@ impl Drop for ControllerManager {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_cannot_tell_our_controllers_from_those_of_kubernetes() {
+async fn our_controllers_match_kube_controller_manager() {
     let Some(server) = tokio::task::spawn_blocking(KubeApiServer::start).await.expect("started") else { return };
     let server = Arc::new(server);
     let config = Kubeconfig::load(std::slice::from_ref(&server.kubeconfig)).expect("a kubeconfig");
     let mut remote = config.remote(None).expect("a context");
     remote.rate_limit = None;
     let client = ClusterClient::connect(Endpoint::Remote(remote)).expect("usable");
-    likeness::node::create_nodes(&client).await;
+    parity::node::create_nodes(&client).await;
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    tokio::spawn(likeness::node::run(client.clone(), stop.clone()));
+    tokio::spawn(parity::node::run(client.clone(), stop.clone()));
 
     let ours = CancellationToken::new();
-    let parts = workloads::Parts { client: client.clone(), clock: Arc::new(SystemClock) };
+    let parts = workloads::WorkloadDeps { client: client.clone(), clock: Arc::new(SystemClock) };
     let running = tokio::spawn(workloads::run(parts, ours.clone()));
-    let seen_with_ours = likeness::scenario::play(&server, &client, "ours").await;
+    let seen_with_ours = parity::scenario::play(&server, &client, "ours").await;
     ours.cancel();
     running.await.expect("ends");
 
     let Some(_manager) = ControllerManager::start(&server) else { return };
-    let seen_with_theirs = likeness::scenario::play(&server, &client, "theirs").await;
+    let seen_with_theirs = parity::scenario::play(&server, &client, "theirs").await;
     let all: BTreeSet<&String> = seen_with_ours.keys().chain(seen_with_theirs.keys()).collect();
     let text = |seen: &BTreeMap<String, String>, what: &String| {
         let lines = seen.get(what).map(String::as_str).unwrap_or_default().lines();

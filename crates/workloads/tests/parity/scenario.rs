@@ -9,7 +9,7 @@ use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::Value;
 
 use crate::kube::KubeApiServer;
-use crate::likeness::normal::{normal_events, normal_objects};
+use crate::parity::normal::{normal_events, normal_objects};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Longer than any delay on a busy machine.
@@ -49,7 +49,7 @@ pub async fn play(
 ) -> BTreeMap<String, String> {
     let kubectl = Kubectl { server: Arc::clone(server), namespace };
     prepare(client, namespace).await;
-    kubectl.run(concat!("create -f ", env!("CARGO_MANIFEST_DIR"), "/tests/likeness/workloads.yaml")).await;
+    kubectl.run(concat!("create -f ", env!("CARGO_MANIFEST_DIR"), "/tests/parity/workloads.yaml")).await;
     let mut seen = BTreeMap::new();
     play_deployment(&kubectl, &mut seen).await;
     play_stateful_set(&kubectl, &mut seen).await;
@@ -64,7 +64,7 @@ async fn look_until_still(client: &ClusterClient, namespace: &str) -> BTreeMap<S
     let deadline = Instant::now() + REST_MAX;
     let (mut before, mut still_since) = (BTreeMap::new(), Instant::now());
     loop {
-        let (now, is_under_way) = look(client, namespace).await;
+        let (now, is_under_way) = read_state(client, namespace).await;
         if is_under_way || now != before {
             still_since = Instant::now();
         } else if still_since.elapsed() > STILL {
@@ -89,7 +89,7 @@ fn is_under_way(object: &Object) -> bool {
 }
 
 /// Returns the objects, and whether a controller has yet to act on some of them.
-async fn look(client: &ClusterClient, namespace: &str) -> (BTreeMap<String, String>, bool) {
+async fn read_state(client: &ClusterClient, namespace: &str) -> (BTreeMap<String, String>, bool) {
     let resources = [
         ("apps", "deployments"),
         ("apps", "replicasets"),
