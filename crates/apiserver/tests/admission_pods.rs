@@ -55,7 +55,7 @@ async fn pods_get_the_priority_of_their_class() {
 }
 
 #[tokio::test]
-async fn pods_bear_a_lost_node_for_a_while_and_claims_get_the_default_class() {
+async fn pods_tolerate_a_lost_node_for_a_while_and_claims_get_the_default_class() {
     let world = world().await;
     let reply = world.ask("POST", PODS, pod(json!({}))).await;
     let keys: Vec<&str> =

@@ -40,7 +40,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What is wrong with a field; the name is the machine-readable `reason` of the cause.
+/// The kind of error in a field; the name is the machine-readable `reason` of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorKind {
     Required,

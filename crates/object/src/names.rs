@@ -1,4 +1,4 @@
-//! What may be a name, a label or a port in Kubernetes, and the sentence a user gets when it is not.
+//! Rules for names, labels and ports in Kubernetes, with their error texts.
 
 /// Checks `name` as a DNS-1123 label (namespaces, containers, most parts of names).
 pub fn dns1123_label(name: &str) -> Vec<String> {
@@ -170,7 +170,7 @@ pub fn config_map_key(key: &str) -> Vec<String> {
     problems
 }
 
-/// What rules for names, ports and keys say; labels and qualified names count in bytes ([`too_long`]).
+/// The text of the rules for names, ports and keys; labels and qualified names count in bytes ([`too_long`]).
 pub fn too_many_characters(characters_max: usize) -> String {
     format!("must be no more than {characters_max} characters")
 }

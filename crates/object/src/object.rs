@@ -302,11 +302,11 @@ impl Object {
             }
         }
         out.push(b'}');
-        // What is kept for long takes no more room than it needs: allocators leave a shrunk buffer where it is.
+        // A copy of the exact size: allocators do not move a shrunk buffer, and stored bytes are kept for long.
         Bytes::copy_from_slice(&out)
     }
 
-    /// Reads an object without its managedFields, which often take as much room as the rest and which few look at.
+    /// Reads an object without its managedFields, which often are as large as the rest and which few callers need.
     pub fn decode_unmanaged(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let root = unmanaged::read(&mut source)?;

@@ -1,11 +1,11 @@
 //! Percent escapes, as they stand in URLs, in query strings and in names of headers.
 
-/// What the escapes stand for, or where the first one begins that is none.
+/// Decodes the escapes; the error is the position of the first invalid one.
 pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
     bytes_of(text).collect()
 }
 
-/// What the escapes stand for; what is none stays as it is.
+/// Decodes the escapes; invalid ones stay as they are.
 pub fn decode_lenient(text: &str) -> String {
     // Most texts have none, and some are read with every request.
     if !text.contains('%') {
@@ -15,7 +15,7 @@ pub fn decode_lenient(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Is every percent sign followed by two hexadecimal digits?
+/// Returns true when every percent sign is followed by two hexadecimal digits.
 pub fn is_whole(text: &str) -> bool {
     !text.contains('%') || bytes_of(text).all(|byte| byte.is_ok())
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_resolved_and_what_is_none_is_told_or_kept() {
+    fn escapes_are_decoded_and_invalid_ones_reported_or_kept() {
         let cases: [(&str, Result<&str, usize>, &str); 7] = [
             ("", Ok(""), ""),
             ("a%20b%2fc", Ok("a b/c"), "a b/c"),

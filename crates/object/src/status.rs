@@ -25,7 +25,7 @@ pub struct StatusDetails {
     pub uid: String,
     pub causes: Vec<StatusCause>,
     pub retry_after_seconds: u32,
-    /// How to go on with a list whose pages are gone; clients find it in the status' metadata.
+    /// The token to continue a list whose pages have expired; clients find it in the metadata of the status.
     pub continue_token: String,
 }
 
@@ -163,7 +163,7 @@ impl Status {
         Self::new(504, "Timeout", message)
     }
 
-    /// The answer to who asks for a version that is not there yet; clients that see this ask again without one.
+    /// The answer to a request for a future version; clients retry without one.
     pub fn version_too_large(wanted: u64, current: u64) -> Self {
         let cause = StatusCause {
             reason: "ResourceVersionTooLarge".into(),

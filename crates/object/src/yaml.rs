@@ -29,7 +29,7 @@ fn write_map(out: &mut String, map: &Map<String, Value>, indent: usize) {
     }
 }
 
-/// What follows a key: on its line when short, below it when not.
+/// Writes the value of a key: on its line when short, below it when not.
 fn write_member(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -90,7 +90,7 @@ fn write_text(out: &mut String, text: &str, indent: usize, is_key: bool) {
     }
 }
 
-/// Characters that end a line, or that nobody would see.
+/// Characters that end a line, or that are invisible.
 fn is_invisible(c: char) -> bool {
     c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}')
 }
@@ -224,7 +224,7 @@ metadata:
     }
 
     #[test]
-    fn whatever_is_written_reads_back_the_same() {
+    fn every_text_that_is_written_reads_back_the_same() {
         let texts = [
             "",
             " a",

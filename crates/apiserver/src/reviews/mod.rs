@@ -1,4 +1,4 @@
-//! Kinds that are answered and never kept: access reviews, token reviews, who-am-I, and two leftovers of early Kubernetes.
+//! Kinds that are answered and never stored: access reviews, token reviews, self subject reviews, and two old kinds.
 
 mod access_review;
 mod components;
@@ -41,7 +41,7 @@ pub async fn serve(
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
     let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
-    // The body of a token review is a credential and has no place in a log.
+    // The body of a token review is a credential and is not logged.
     if target.resource.kind.gvk.kind != "TokenReview" {
         record.request_object(&decoded.value);
     }

@@ -1,4 +1,4 @@
-//! Reading many objects: consistent pages from the cache, or from the store at the revision a client names.
+//! Lists objects: consistent pages from the cache, or from the store at the revision a client names.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::{ListOptions, ResourceVersionMatch};
 use crate::server::Server;
 use crate::storage::status_of_store;
 
-/// How many stored objects a page at an old revision reads at a time while it looks for matches.
+/// Number of stored objects that a page at an old revision reads at a time while it searches for matches.
 const HISTORY_CHUNK: usize = 500;
 
 /// A page with the token for the next.
@@ -53,7 +53,7 @@ async fn continue_list(
 ) -> Result<Listed, Status> {
     match place.revision {
         Some(revision) => page_at(server, target, filter, Some(&place.after), limit, revision).await,
-        // An inconsistent continuation, which a client may ask for after its token expired.
+        // An inconsistent continuation, which a client may request after its token expired.
         None => {
             target.resource.cache.fresh().await?;
             Ok(listed(target.resource.cache.page(filter, Some(&place.after), limit)))
@@ -130,7 +130,7 @@ fn listed(page: Page) -> Listed {
     Listed { entries: page.entries, revision: page.revision, continue_token: token, remaining: page.remaining }
 }
 
-/// The message tells clients they may go on without consistency, with the token it carries.
+/// The status carries a token with which clients may continue without consistency.
 fn expired(after: Option<&str>) -> Status {
     let Some(after) = after else {
         return Status::gone("The resourceVersion for the provided list is too old.");
@@ -160,7 +160,7 @@ pub fn check_fields(target: &Target, options: &ListOptions) -> Result<(), Status
     Ok(())
 }
 
-/// Where the next page starts. Clients treat the encoded form as opaque.
+/// The start of the next page. Clients treat the encoded form as opaque.
 struct Continue {
     revision: Option<u64>,
     after: String,

@@ -1,4 +1,4 @@
-//! Following changes: from a revision, from the present state, or as a streaming list with a bookmark at its end.
+//! Watches: from a revision, from the current state, or as a streaming list with a bookmark at its end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::cache::{Change, Watcher};
 use crate::request::ListOptions;
 use crate::server::Server;
 
-/// Bookmarks come about this often to watchers that asked for them.
+/// Interval of bookmarks for watchers that request them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the end of the watch.
+/// Time between the last bookmark and the end of the watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Watches without a timeout end after this long, plus up to as much again so that they do not all end at once.
 const DURATION_MIN: Duration = Duration::from_secs(1800);
 /// Longer timeouts are cut to this; far larger ones overflow the clock.
 const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What a watcher is told.
+/// An event for a watcher.
 pub enum WatchItem {
     Change(Change),
     Bookmark {
@@ -35,7 +35,7 @@ pub enum WatchItem {
     Error(Status),
 }
 
-/// A watch under way. Ask for the next batch until there is none.
+/// A running watch. Call `next` until it returns `None`.
 pub struct Watch {
     initial: VecDeque<Change>,
     watcher: Watcher,
@@ -94,7 +94,7 @@ pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> R
     })
 }
 
-/// In good time before the watch ends, so that its successor starts from where this one was, or earlier.
+/// Returns the time of the first bookmark, before the watch ends, so that the next watch can start from it.
 fn first_bookmark(now: Instant, duration: Duration) -> Instant {
     let usual = BOOKMARK_EVERY.mul_f64(rand::rng().random_range(0.75..1.0));
     let before_end = duration.checked_sub(BOOKMARK_BEFORE_END).filter(|wait| !wait.is_zero());
@@ -102,7 +102,7 @@ fn first_bookmark(now: Instant, duration: Duration) -> Instant {
 }
 
 impl Watch {
-    /// What happened since; `None` when the watch is over.
+    /// Returns the next events; `None` when the watch has ended.
     pub async fn next(&mut self) -> Option<Vec<WatchItem>> {
         if self.failed {
             return None;
@@ -146,7 +146,7 @@ impl Watch {
         if now < last { usual.min(last) } else { usual }
     }
 
-    /// A bookmark, or the changes that turned out to have come before it.
+    /// Returns a bookmark, or changes that arrived before it.
     fn bookmark(&mut self) -> Vec<WatchItem> {
         match self.watcher.take() {
             Ok(changes) if changes.is_empty() => {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::fieldset::Set;
 use crate::field::go_quote;
 
-/// How a manager wrote: by server-side apply, or by any other write.
+/// The operation of a manager: server-side apply, or any other write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Apply,
@@ -42,7 +42,7 @@ impl Operation {
 }
 
 impl ManagedEntry {
-    /// Whether two entries are one manager's. An applier is one whatever version it used last.
+    /// Returns true when two entries belong to one manager. The version of an applier does not matter.
     pub fn is_same_manager(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -151,7 +151,7 @@ impl ManagedFields {
         Ok(managed)
     }
 
-    /// The value of `metadata.managedFields`, in Kubernetes' order; `None` when no one manages anything.
+    /// The value of `metadata.managedFields`, in Kubernetes' order; `None` without any manager.
     pub fn encode(mut self) -> Option<Value> {
         if self.entries.is_empty() {
             return None;
@@ -177,7 +177,7 @@ fn canonical_time(text: &str) -> String {
     crate::time::parse(text).map_or_else(|| text.to_owned(), crate::time::format_seconds)
 }
 
-/// Whether a write asks to forget all ownership: an empty list, or a list of one empty entry.
+/// Returns true when a write resets all ownership: an empty list, or a list of one empty entry.
 pub(super) fn is_reset(value: Option<&Value>) -> bool {
     match value.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,

@@ -38,7 +38,7 @@ fn merge_maps(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Where there was nothing to remove, a null in the patch leaves nothing behind. Nulls in lists are items and stay.
+/// A null in the patch that has nothing to remove is dropped. Nulls in lists are items and stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

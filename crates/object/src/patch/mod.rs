@@ -15,7 +15,7 @@ use crate::field::{FieldError, FieldPath};
 use crate::gvk::GroupKind;
 use crate::status::{Status, StatusDetails};
 
-/// Why a patch was refused; each kind has its own answer to the client.
+/// The reason why a patch was refused; each kind has its own status for the client.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatchError {
     /// 400: the patch itself is malformed.

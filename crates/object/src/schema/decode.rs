@@ -186,7 +186,7 @@ pub(super) fn check_special(at: SchemaRef<'_>, value: &Value, trail: &Trail<'_>)
     }
 }
 
-/// What Go calls a JSON value it cannot store.
+/// The name Go gives to a JSON value it cannot store.
 pub(super) fn word(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

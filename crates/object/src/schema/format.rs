@@ -1,11 +1,11 @@
-//! The string formats a custom resource's schema may ask for, judged as kube-apiserver judges them.
+//! The string formats of a custom resource's schema, checked as in kube-apiserver.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Whether text has the format; `None` when the format is not one that is checked.
+/// Returns true when the text has the format; `None` when the format is not checked.
 pub fn has_format(format: &str, text: &str) -> Option<bool> {
     let name: String = format.chars().filter(|c| *c != '-').collect();
     Some(match name.as_str() {
@@ -112,7 +112,7 @@ fn is_email(text: &str) -> bool {
     (quoted || dotted(local)) && (dotted(domain) || (domain.starts_with('[') && domain.ends_with(']')))
 }
 
-/// What Go's `url.ParseRequestURI` accepts: an absolute URI or an absolute path.
+/// Accepts the texts of Go's `url.ParseRequestURI`: an absolute URI or an absolute path.
 fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;

@@ -14,7 +14,7 @@ pub(super) fn duplicates(at: SchemaRef<'_>, value: &Value, path: &FieldPath) -> 
     errors
 }
 
-/// The fields an item of a keyed list is told apart by.
+/// The fields that identify an item of a keyed list.
 pub(super) fn map_key(keys: &[String], item: &Value) -> Value {
     let present = |key: &String| item.get(key).map(|value| (key.clone(), value.clone()));
     Value::Object(keys.iter().filter_map(present).collect::<Map<_, _>>())

@@ -1,4 +1,4 @@
-//! What a kind looks like: structural schemas in a compact form that walks share (prune, default, validate, merge).
+//! Structural schemas of kinds, in a compact form that all walks share (prune, default, validate, merge).
 //!
 //! A `Schema` is a cheap handle on an arena of nodes; built-in kinds all live in one arena and refer to each other by
 //! name, a CRD version has an arena of its own. Texts (descriptions) are not kept here: only `explain` reads them.
@@ -68,17 +68,17 @@ pub enum SchemaType {
     Any,
 }
 
-/// How lists merge in server-side apply (`x-kubernetes-list-type`).
+/// The merge behaviour of lists in server-side apply (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListType {
     #[default]
     Atomic,
     Set,
-    /// Items are told apart by these fields.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }
 
-/// How a strategic merge patch treats a field (`x-kubernetes-patch-strategy`, `-merge-key`).
+/// The behaviour of a field in a strategic merge patch (`x-kubernetes-patch-strategy`, `-merge-key`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     pub merge: bool,
@@ -100,7 +100,7 @@ pub struct Node {
     pub items: Option<SchemaId>,
     pub required: Vec<Box<str>>,
     pub default: Option<Box<Value>>,
-    /// What Go writes for the field even when nothing was given: structs and required plain values (`x-zero`).
+    /// The value Go writes for the field even when none was given: structs and required plain values (`x-zero`).
     pub zero: Option<Box<Value>>,
     pub nullable: bool,
     pub list_type: ListType,
@@ -138,7 +138,7 @@ pub struct Rules {
     pub any_of: Vec<SchemaId>,
     pub one_of: Vec<SchemaId>,
     pub not: Option<SchemaId>,
-    /// `x-kubernetes-validations` as written; whoever evaluates CEL compiles them.
+    /// `x-kubernetes-validations` as written; the CEL evaluator compiles them.
     pub validations: Vec<Value>,
 }
 

@@ -94,7 +94,7 @@ impl Pruner {
         }
     }
 
-    /// Whether a field that is not walked into stays; one that goes is noted.
+    /// Returns true when a field that is not walked into stays; records the path of one that is removed.
     fn known(&mut self, key: &str, root: bool, at: SchemaRef<'_>, keep: bool) -> bool {
         if keep || is_envelope(at, key, root) {
             return true;
@@ -131,7 +131,7 @@ fn is_envelope(at: SchemaRef<'_>, key: &str, root: bool) -> bool {
     (root || at.node().embedded) && matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
-/// Whether fields beyond the declared ones are data. In built-in definitions an object without properties is a
+/// Returns true when fields beyond the declared ones are data. In built-in definitions an object without properties is a
 /// free-form place (`RawExtension`, `FieldsV1`); in a CRD it is an object with no fields at all.
 fn keeps_unknown(node: &Node) -> bool {
     node.preserve_unknown
@@ -154,7 +154,7 @@ fn drop_nulls_at(at: SchemaRef<'_>, value: &mut Value) {
             if at.property(key).is_some() {
                 return false;
             }
-            // A null map value is the zero value of its type under that key. A field no one knows stays, to be reported.
+            // A null map value is the zero value of its type under that key. An unknown field stays, to be reported.
             if let Some(below) = at.additional() {
                 *inner = zero_value(below);
             }
@@ -170,7 +170,7 @@ fn drop_nulls_at(at: SchemaRef<'_>, value: &mut Value) {
     }
 }
 
-/// What Go's decoder stores for a null map value.
+/// Returns the value that Go's decoder stores for a null map value.
 fn zero_value(at: SchemaRef<'_>) -> Value {
     match at.ty() {
         SchemaType::String => Value::from(""),

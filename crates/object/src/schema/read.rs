@@ -253,7 +253,7 @@ fn reference_name(schema: &Value) -> Option<String> {
     Some(pointer.rsplit('/').next().unwrap_or(pointer).to_owned())
 }
 
-/// Whether a word beside a reference says something about the place. A description says nothing to a walk, and the
+/// Returns true when a keyword next to a reference applies to the field. A description does not matter to a walk, and the
 /// `allOf` is the reference itself.
 fn is_overlay_word(word: &str) -> bool {
     const PLACE_WORDS: &[&str] = &[
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn words_beside_a_reference_belong_to_the_place() {
+    fn keywords_next_to_a_reference_apply_to_the_field() {
         let set = build(json!({
             "io.x.Box": {"type": "object", "properties": {
                 "plain": {"$ref": "#/definitions/io.x.Item"},

@@ -38,7 +38,7 @@ struct Walk<'a> {
     base: &'a FieldPath,
 }
 
-/// Where the walk is, linked towards the root so that a path is only spelled out when something is wrong there.
+/// The position of the walk, linked towards the root so that a path is only written out for an error.
 pub(super) enum Place<'a> {
     Root,
     Field(&'a Place<'a>, &'a str),
@@ -182,7 +182,7 @@ impl Walk<'_> {
         if fits {
             return None;
         }
-        // Where a format is asked for, Go's library speaks of formats instead of types, and lets lists pass for strings.
+        // With a format, Go's library reports formats instead of types, and accepts lists as strings.
         let (expected, actual) = match (checked_format(at), value) {
             (Some(_), Value::Array(_)) if at.ty() == SchemaType::String => return None,
             (Some(format), Value::Number(_) | Value::Bool(_) | Value::Object(_)) => (format, actual_format),

@@ -10,7 +10,7 @@ pub struct Conflict {
     /// The manager as messages name it.
     pub manager: String,
     pub path: Path,
-    /// What managers are sorted by.
+    /// The sort key of managers.
     order: String,
 }
 

@@ -1,4 +1,4 @@
-//! Server-side apply: merges a configuration, keeps track of who owns which field, and refuses to take fields silently.
+//! Server-side apply: merges a configuration, tracks field ownership, and reports conflicts.
 
 mod conflict;
 mod last_applied;
@@ -24,10 +24,10 @@ pub use update::{keep_times_of_unchanged, update_managers};
 
 use owners::Owners;
 
-/// What a write of managed fields needs to know about the kind and the request.
+/// The kind and the request of a write of managed fields.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
-    /// The schema of the version the request speaks.
+    /// The schema of the request's version.
     pub schema: &'a Schema,
     pub versions: &'a dyn Versions,
     /// Empty for the main resource.
@@ -54,7 +54,7 @@ impl<F: Fn(&str) -> Option<Schema>> Versions for F {
     }
 }
 
-/// Why an apply was refused.
+/// The reason why an apply was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplyError {
     Conflicts(Conflicts),
@@ -101,7 +101,8 @@ pub fn apply(
     let subject = Subject::of(ctx, live, applied)?;
     let outcome = match subject.apply(ctx, manager, force) {
         Err(ApplyError::Conflicts(conflicts)) if manager == last_applied::KUBECTL => {
-            // Fields that client-side apply set and no one touched since are kubectl's own: taking them is no conflict.
+            // Fields that client-side apply set and that no manager changed since belong to kubectl: taking them is
+            // no conflict.
             match last_applied::allowed_conflicts(ctx.schema, &subject.live, applied.api_version()) {
                 Some(allowed) => {
                     let left = conflicts.without(&allowed);
@@ -211,7 +212,7 @@ fn as_map(value: &Value) -> &Map<String, Value> {
     value.as_object().unwrap_or(&EMPTY)
 }
 
-/// What Go's decoder would hold for an empty object of the kind: structs that are always there. Custom resources have
+/// The value that Go's decoder holds for an empty object of the kind: structs that are always present. Custom resources have
 /// none.
 fn zero_value(schema: &Schema) -> Value {
     let mut value = Value::Object(Map::new());

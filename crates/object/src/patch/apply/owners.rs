@@ -94,7 +94,7 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// What a write changed, in its own version, without the fields the endpoint resets.
+    /// Returns the changes of a write, in its own version, without the fields that the endpoint resets.
     pub fn compare(&self, old: &Map<String, Value>, new: &Map<String, Value>) -> Comparison {
         self.compare_by(self.ctx.schema, old, new)
     }
@@ -160,7 +160,8 @@ impl<'a> Owners<'a> {
         Some(self.compare_by(&schema, &self.convert_map(old, version), &self.convert_map(new, version)))
     }
 
-    /// Removes from the merged object what the applier applied last time, did not apply now, and no one else owns.
+    /// Removes fields from the merged object that the applier applied last time, did not apply now, and no other
+    /// manager owns.
     pub fn prune(&self, merged: Value, managed: &ManagedFields, last: &ManagedEntry) -> Value {
         let Some(schema) = self.schema(&last.api_version) else { return merged };
         let converted = self.convert(&merged, &last.api_version);
@@ -180,7 +181,8 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// What the managers own, per version; the version that was pruned comes first, because others may be converted from it.
+/// The fields that managers own, per version; the version that was pruned comes first, because others may be
+/// converted from it.
 fn owned_by_version<'m>(managed: &'m ManagedFields, first: &'m str) -> Vec<(&'m str, Set)> {
     let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
     for entry in &managed.entries {

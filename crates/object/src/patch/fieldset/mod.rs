@@ -27,7 +27,7 @@ struct Entry {
     children: Set,
 }
 
-/// What is known about one path while a set is built from the leaves up.
+/// The state of one path while a set is built from the leaves up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slot {
     pub member: bool,
@@ -78,7 +78,7 @@ impl Set {
         self.entries.is_empty()
     }
 
-    /// How many paths are members.
+    /// Returns the number of member paths.
     pub fn len(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.member) + entry.children.len()).sum()
     }
@@ -99,7 +99,7 @@ impl Set {
         found.is_some_and(|set| set.has(last))
     }
 
-    /// Whether the element itself is a member.
+    /// True when the element itself is a member.
     pub fn has(&self, element: &PathElement) -> bool {
         self.find(element).is_ok_and(|index| self.entries[index].member)
     }

@@ -83,7 +83,7 @@ fn expect_list(value: Value) -> Result<Vec<Value>, PatchError> {
     }
 }
 
-/// Whether the items are maps; mixed lists and lists of lists are refused.
+/// Returns true when the items are maps; mixed lists and lists of lists are refused.
 fn items_are_maps(original: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
     let mut items = original.iter().chain(patch);
     let Some(first) = items.next() else {

@@ -104,7 +104,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// The field a directive such as `$setElementOrder/containers` speaks of.
+/// The field of a directive such as `$setElementOrder/containers`.
 fn list_name(rest: &str, complaint: &str) -> Result<String, PatchError> {
     let name = rest.strip_prefix('/').filter(|name| !name.is_empty());
     name.map(str::to_owned).ok_or_else(|| PatchError::BadRequest(complaint.to_owned()))

@@ -68,7 +68,7 @@ fn lists_merge_by_key_and_keep_their_order() {
 }
 
 #[test]
-fn maps_merge_unless_told_otherwise() {
+fn maps_merge_unless_they_are_atomic() {
     let cases = [
         (json!({"map": {"a": 1, "b": 2}}), json!({"map": {"a": null, "c": 3}}), json!({"map": {"b": 2, "c": 3}})),
         (json!({"map": {"a": 1}}), json!({"map": {"$patch": "replace", "c": 3}}), json!({"map": {"c": 3}})),

@@ -19,7 +19,7 @@ pub fn check_typed(schema: &Schema, value: &Value, duplicates_allowed: bool) -> 
     }
 }
 
-/// More errors than this help no one and cost memory.
+/// Maximum number of errors collected.
 const ERRORS_MAX: usize = 100;
 
 struct Check {

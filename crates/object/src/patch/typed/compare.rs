@@ -1,4 +1,4 @@
-//! What changed between two versions of an object, as sets of paths.
+//! Compares two versions of an object; the changes are sets of paths.
 
 use std::collections::BTreeMap;
 

@@ -57,7 +57,7 @@ fn merge_maps(
     (!out.is_empty()).then_some(Value::Object(out))
 }
 
-/// One side of a list merge: its items with what tells them apart.
+/// One side of a list merge: its items with their identities.
 struct Side<'v> {
     items: &'v [Value],
     elements: Vec<PathElement>,

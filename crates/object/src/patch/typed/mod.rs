@@ -19,7 +19,7 @@ pub use fields::{named_fields_as_members, reconcile_with_schema, to_field_set};
 pub use merge::merge;
 pub use remove::{extract_items, remove_items};
 
-/// How one place merges.
+/// The merge behaviour of one field.
 #[derive(Clone, Copy)]
 pub(super) enum Type<'a> {
     Known {
@@ -35,7 +35,7 @@ pub(super) enum Type<'a> {
     Atomic,
 }
 
-/// What a place is for the value it holds.
+/// The type of a field for the value it holds.
 pub(super) enum Shape<'a> {
     Scalar,
     List(ListShape<'a>),
@@ -110,7 +110,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Whether two values of this type have the same shape, so that one walk serves both.
+    /// Returns true when two values of this type have the same shape, so that one walk serves both.
     pub fn same_shape(self, a: &Value, b: &Value) -> bool {
         let open = match self {
             Self::Known { at, .. } => matches!(at.ty(), SchemaType::Any | SchemaType::IntOrString),
@@ -141,7 +141,7 @@ impl<'a> MapShape<'a> {
         self.field(name).unwrap_or(Type::Deduced)
     }
 
-    /// Whether the field is a struct field rather than an item of an open map.
+    /// Returns true when the field is a struct field rather than an item of an open map.
     pub fn declares(&self, name: &str) -> bool {
         match self.ty {
             Type::Known { at, root, .. } => {
@@ -157,7 +157,7 @@ impl<'a> MapShape<'a> {
 }
 
 impl ListShape<'_> {
-    /// How an item is told apart from its neighbours. Key fields an item leaves out count with their default.
+    /// Returns the identity of an item in its list. Missing key fields count with their default.
     pub fn element(&self, item: &Value) -> Result<PathElement, String> {
         match self.keys {
             None => Err("invalid indexing of non-associative list".to_owned()),

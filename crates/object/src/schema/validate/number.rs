@@ -65,7 +65,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether two JSON values are equal, with 1 and 1.0 the same number.
+/// Returns true when two JSON values are equal, with 1 and 1.0 the same number.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -73,7 +73,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether a number is whole; beyond what a double holds exactly, only integers are.
+/// Returns true when a number is whole; beyond the exact range of a double, only integers are.
 pub(super) fn is_integral(value: &Value) -> bool {
     const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
     let whole = |n: f64| n.fract() == 0.0 && n.abs() <= EXACT_MAX;
