@@ -189,7 +189,7 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
         check_bound(server, "secret", namespace, &secret).await?;
     }
     let mut extra = BTreeMap::new();
-    let mut tell = |key: &str, value: &str| {
+    let mut put = |key: &str, value: &str| {
         if !value.is_empty() {
             extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
         }
@@ -202,8 +202,8 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
     // The node of a pod-bound token is information: it is the pod that must exist.
     for (kind, reference) in [("pod", &pod), ("node", &node)] {
         if let Some(reference) = reference {
-            tell(&format!("{kind}-name"), reference.name);
-            tell(&format!("{kind}-uid"), reference.uid);
+            put(&format!("{kind}-name"), reference.name);
+            put(&format!("{kind}-uid"), reference.uid);
         }
     }
     if let Some(id) = claims.get("jti").and_then(Value::as_str).filter(|id| !id.is_empty()) {
