@@ -1,4 +1,5 @@
-//! Request bodies into objects: JSON, YAML or protobuf, with duplicate and unknown fields reported and hostile input refused early.
+//! Decodes request bodies into objects: JSON, YAML or protobuf. Reports duplicate and unknown fields; refuses hostile
+//! input early.
 
 mod refusal;
 
@@ -20,7 +21,7 @@ pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 pub const READABLE_TYPES: &[&str] = &["application/json", "application/yaml", PROTOBUF_TYPE];
 
-/// Kinds outside the server's own have no messages, so protobuf is not among what they can be read from.
+/// Custom kinds have no protobuf messages.
 const READABLE_TYPES_CUSTOM: &[&str] = &["application/json", "application/yaml"];
 
 const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -68,7 +69,7 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
     }
 }
 
-/// The same for a body that must be an object of the resource, which a refusal then names.
+/// The same for a body that must be an object of the resource; errors name the resource.
 pub fn decode_as(resource: &Resource, bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
     let expected = &resource.kind.gvk;
     match format {
@@ -88,7 +89,7 @@ pub fn decode_as(resource: &Resource, bytes: &[u8], format: BodyFormat) -> Resul
     }
 }
 
-/// A message without a kind is taken for what the resource holds, as Go's typed decoders do.
+/// A message without a kind is taken for one of the resource's kind, as Go's typed decoders do.
 fn decode_protobuf(expected: &GroupVersionKind, bytes: &[u8]) -> Result<Decoded, Status> {
     let found = match protobuf::kind_of(bytes) {
         Ok((api_version, kind)) => GroupVersion::parse(&api_version).unwrap_or_default().kind(kind),
@@ -229,7 +230,7 @@ struct ValueSeed<'p, 'd> {
     duplicates: &'d mut Vec<String>,
 }
 
-/// Where the reader is, linked to where it came from: written out only for the rare field that needs naming.
+/// The position of the reader, linked to its parent: only written out for a field that an error names.
 struct Place<'p> {
     parent: Option<&'p Place<'p>>,
     step: Step<'p>,

@@ -1,4 +1,4 @@
-//! Who owns which field: managed fields of plain writes and of server-side apply.
+//! Field ownership: managed fields of plain writes and of server-side apply.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::verbs::Target;
 
-/// Attributes what `new` changes against `live` to the request's manager.
+/// Attributes the changes of `new` against `live` to the request's manager.
 pub fn on_write(
     server: &Server,
     ctx: &Context,
@@ -60,7 +60,7 @@ fn with_context<T>(server: &Server, ctx: &Context, target: &Target, work: impl F
     })
 }
 
-/// Fields the endpoint overwrites itself and nobody can own through it.
+/// Fields that the endpoint overwrites itself; no manager can own them through it.
 fn reset_fields(target: &Target) -> Option<&'static Set> {
     static STATUS: LazyLock<Set> = LazyLock::new(|| Set::from_iter([Path::fields(&["status"])]));
     static SPEC: LazyLock<Set> = LazyLock::new(|| Set::from_iter([Path::fields(&["spec"])]));

@@ -17,7 +17,7 @@ pub fn on_create(ctx: &Context, resource: &Resource, object: &Object) -> Vec<Fie
     errors
 }
 
-/// As in kube-apiserver no kind may have a name that is not one segment of a path, whatever its own rules allow.
+/// As in kube-apiserver no kind may have a name that is not one segment of a path, even if its own rules allow it.
 fn names_that_break_paths(object: &Object) -> Vec<FieldError> {
     let refuse = |problem| FieldError::invalid(FieldPath::new("metadata.name"), object.name(), problem);
     object::names::path_segment(object.name()).into_iter().map(refuse).collect()
@@ -47,7 +47,7 @@ fn on_custom(ctx: &Context, resource: &Resource, new: &Object, old: Option<&Obje
         Some(old) => schema::validate_update(shape, new, old, &FieldPath::root()),
     };
     let Some(rules) = &custom.rules else { return errors };
-    // Rules assume a value of the right shape: where that is in doubt they do not speak, and the client hears so.
+    // Rules assume a value of the right shape: otherwise they are skipped, and an error says so.
     let in_doubt = |error: &FieldError| {
         use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
         matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
@@ -59,7 +59,7 @@ fn on_custom(ctx: &Context, resource: &Resource, new: &Object, old: Option<&Obje
         let mut budget = cel::Budget::for_validation();
         let found = rules.validate(&FieldPath::root(), new, old, &mut budget);
         errors.extend(found.errors);
-        // What was wrong before and is left as it was is let pass, not passed over.
+        // An unchanged value that was invalid before is accepted with a warning.
         found.warnings.into_iter().for_each(|warning| ctx.warn(warning));
     }
     errors

@@ -3,7 +3,9 @@
 mod admission_world;
 
 use admission_world::World;
+use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
+use apiserver::admission::ingress_class::DefaultIngressClass;
 use apiserver::admission::priority::Priorities;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use serde_json::{Value, json};
@@ -11,8 +13,13 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/team/pods";
 
 async fn world() -> World {
-    let steps: Vec<Box<dyn apiserver::admission::Admission>> =
-        vec![Box::new(Priorities), Box::new(DefaultTolerations), Box::new(DefaultStorageClass)];
+    let steps: Vec<Box<dyn apiserver::admission::Admission>> = vec![
+        Box::new(Priorities),
+        Box::new(DefaultTolerations),
+        Box::new(DefaultStorageClass),
+        Box::new(DefaultIngressClass),
+        Box::new(ClaimResize),
+    ];
     World::serving(kinds::builtin(), steps).await
 }
 
@@ -55,7 +62,7 @@ async fn pods_get_the_priority_of_their_class() {
 }
 
 #[tokio::test]
-async fn pods_bear_a_lost_node_for_a_while_and_claims_get_the_default_class() {
+async fn pods_tolerate_a_lost_node_for_a_while_and_claims_get_the_default_class() {
     let world = world().await;
     let reply = world.ask("POST", PODS, pod(json!({}))).await;
     let keys: Vec<&str> =
@@ -77,5 +84,61 @@ async fn pods_bear_a_lost_node_for_a_while_and_claims_get_the_default_class() {
         let reply = world.ask("POST", claims, claim(given.clone())).await;
         assert_eq!((reply.code, reply.body["spec"]["storageClassName"].as_str()), (201, Some(expected)), "{given}");
         world.remove(&format!("{claims}/c")).await;
+    }
+}
+
+#[tokio::test]
+async fn ingresses_without_a_class_get_the_default() {
+    let world = world().await;
+    let classes = "/apis/networking.k8s.io/v1/ingressclasses";
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/team/ingresses";
+    let ingress = |name: &str, annotations: Value, class: Value| {
+        let backend = json!({"service": {"name": "s", "port": {"number": 80}}});
+        json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"defaultBackend": backend, "ingressClassName": class}})
+    };
+    let made = world.make(ingresses, ingress("early", json!({}), Value::Null)).await;
+    assert_eq!(made["spec"]["ingressClassName"], Value::Null);
+    for (name, is_default) in [("a", "false"), ("b", "true")] {
+        let metadata =
+            json!({"name": name, "annotations": {"ingressclass.kubernetes.io/is-default-class": is_default}});
+        world.make(classes, json!({"metadata": metadata, "spec": {"controller": "example.com/c"}})).await;
+    }
+    let old = json!({"kubernetes.io/ingress.class": "other"});
+    let cases = [
+        ("default", json!({}), Value::Null, json!("b")),
+        ("named", json!({}), json!("a"), json!("a")),
+        ("annotated", old, Value::Null, Value::Null),
+    ];
+    for (name, annotations, class, expected) in cases {
+        let made = world.make(ingresses, ingress(name, annotations, class)).await;
+        assert_eq!(made["spec"]["ingressClassName"], expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn claims_grow_only_when_bound_and_allowed_by_their_class() {
+    let world = world().await;
+    let claims = "/api/v1/namespaces/team/persistentvolumeclaims";
+    for (name, allowed) in [("fixed", false), ("grows", true)] {
+        let class =
+            json!({"metadata": {"name": name}, "provisioner": "example.com/p", "allowVolumeExpansion": allowed});
+        world.make("/apis/storage.k8s.io/v1/storageclasses", class).await;
+    }
+    let size = |size: &str| json!({"resources": {"requests": {"storage": size}}});
+    for (name, class, phase, expected) in
+        [("a", "grows", "Bound", 200), ("b", "fixed", "Bound", 403), ("c", "grows", "Pending", 422)]
+    {
+        let mut spec = size("1Gi");
+        spec["accessModes"] = json!(["ReadWriteOnce"]);
+        spec["storageClassName"] = class.into();
+        spec["volumeName"] = "v".into();
+        world.make(claims, json!({"metadata": {"name": name}, "spec": spec})).await;
+        let path = format!("{claims}/{name}");
+        let bound = world.ask("PATCH", &format!("{path}/status"), json!({"status": {"phase": phase}})).await;
+        assert_eq!(bound.code, 200, "{name}: {}", bound.body);
+        let labelled = world.ask("PATCH", &path, json!({"metadata": {"labels": {"a": "b"}}})).await;
+        assert_eq!(labelled.code, 200, "{name}: {}", labelled.body);
+        let grown = world.ask("PATCH", &path, json!({"spec": size("2Gi")})).await;
+        assert_eq!(grown.code, expected, "{name}: {}", grown.body);
     }
 }

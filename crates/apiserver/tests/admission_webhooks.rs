@@ -68,7 +68,7 @@ async fn the_answer_decides() {
 }
 
 #[tokio::test]
-async fn an_answer_to_another_question_is_no_answer() {
+async fn an_answer_to_another_review_is_an_error() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     hooks.answers("one", Answer::response(json!({"allowed": true, "uid": "other"})));
     let configuration = json!({"metadata": {"name": "one"}, "webhooks": [hooks.hook("one", json!({}))]});
@@ -81,7 +81,7 @@ async fn an_answer_to_another_question_is_no_answer() {
 }
 
 #[tokio::test]
-async fn silence_means_what_the_failure_policy_says() {
+async fn a_failed_call_follows_the_failure_policy() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     let ignore = json!({"failurePolicy": "Ignore"});
     check(&world, &hooks, ignore.clone(), Answer::Code(500, ""), 201, "").await;
@@ -142,7 +142,7 @@ async fn only_matching_writes_are_asked_about() {
 }
 
 #[tokio::test]
-async fn the_question_says_who_wants_what() {
+async fn the_review_names_user_and_object() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     hooks.answers("one", Answer::allow());
     let configuration = json!({"metadata": {"name": "one"}, "webhooks": [hooks.hook("one", json!({}))]});
@@ -312,7 +312,7 @@ async fn dry_runs_reach_only_webhooks_without_side_effects() {
 }
 
 #[tokio::test]
-async fn configurations_are_never_in_their_own_way() {
+async fn configurations_are_not_matched_by_webhooks_and_policies() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     hooks.answers("one", Answer::response(json!({"allowed": false})));
     let everything = json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]});

@@ -85,7 +85,7 @@ async fn static_tokens_are_compared_whole() {
 }
 
 #[tokio::test]
-async fn only_a_known_proxy_may_vouch_for_users() {
+async fn only_a_trusted_proxy_may_set_users() {
     let world = World::new().await;
     let now = Timestamp::now();
     let proxy = Caller::showing(&issue(&world.front_proxy_ca, "proxy", &[], now));
@@ -136,7 +136,7 @@ async fn callers_without_credentials_see_health_version_and_cluster_info_only() 
 }
 
 #[tokio::test]
-async fn bootstrap_tokens_let_newcomers_in() {
+async fn bootstrap_tokens_authenticate_new_machines() {
     let world = World::new().await;
     let secret = |id: &str, change: Value| {
         let mut data =

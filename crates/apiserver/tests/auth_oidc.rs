@@ -141,7 +141,7 @@ async fn users_of_the_issuer_are_known_by_their_claims() {
 }
 
 #[tokio::test]
-async fn keys_are_fetched_once_and_strangers_cannot_make_us_ask_again_and_again() {
+async fn keys_are_fetched_once_and_unknown_key_ids_do_not_cause_more_fetches() {
     let issuer = Issuer::start().await;
     let signer = issuer.add_key();
     let world = World::trusting(Some(issuer.config())).await;
@@ -158,7 +158,7 @@ async fn keys_are_fetched_once_and_strangers_cannot_make_us_ask_again_and_again(
 }
 
 #[tokio::test]
-async fn an_issuer_with_another_certificate_is_not_believed() {
+async fn an_issuer_with_another_certificate_is_not_trusted() {
     let issuer = Issuer::start().await;
     let signer = issuer.add_key();
     let other = CertificateAuthority::self_signed("other", Timestamp::now()).expect("an authority");

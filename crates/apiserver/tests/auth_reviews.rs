@@ -122,7 +122,7 @@ async fn the_rules_review_lists_everything_one_may_do() {
 }
 
 #[tokio::test]
-async fn token_reviews_tell_whose_token_it_is() {
+async fn token_reviews_report_the_user_of_a_token() {
     let world = World::new().await;
     let bob = json!({"username": "bob", "uid": "uid-of-bob", "groups": ["team-a", "system:authenticated"]});
     let cases = [

@@ -197,7 +197,7 @@ async fn the_impersonated_user_is_who_was_asked_for() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_hold() {
+async fn granting_needs_the_rights_that_are_granted() {
     let world = World::new().await;
     let ann = world.user("ann", &["dev"]);
     world.allow("editor", "ann", json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create", "get", "update"]})).await;
@@ -271,7 +271,7 @@ async fn the_defaults_are_made_quickly_and_kept() {
 }
 
 #[tokio::test]
-async fn aggregated_servers_find_whom_to_believe() {
+async fn aggregated_servers_find_the_trust_anchors() {
     let world = World::new().await;
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     for client_ca in ["one", "one", "two"] {

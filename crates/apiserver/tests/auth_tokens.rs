@@ -22,7 +22,7 @@ fn pod(name: &str, account: &str, node: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_says_whose_it_is_and_for_whom() {
+async fn a_token_names_its_account_and_audience() {
     let world = World::new().await;
     let account = world.service_account("default", "sa").await;
     let path = "/api/v1/namespaces/default/serviceaccounts/sa/token";
@@ -82,7 +82,7 @@ async fn token_requests_that_cannot_be_met_say_why() {
 }
 
 #[tokio::test]
-async fn a_token_dies_with_what_it_is_bound_to() {
+async fn a_token_is_invalid_once_its_bound_object_is_gone() {
     let world = World::new().await;
     let invalidated = "[invalid bearer token, service account token has been invalidated]";
     let cases = [

@@ -74,7 +74,7 @@ fn without_nulls(value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_written_in_protobuf_reads_the_same_in_json() {
+async fn objects_written_as_protobuf_read_the_same_as_json() {
     let world = World::new().await;
     let (code, content_type, created) = ask(&world, "POST", DEPLOYMENTS, PROTOBUF, deployment("web")).await;
     assert_eq!((code, content_type.as_str()), (201, PROTOBUF), "{created}");

@@ -136,6 +136,25 @@ async fn a_namespace_gets_its_account_and_certificate_and_goes_with_all_it_holds
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_with_an_object_that_was_stored_too_deep_can_be_deleted() {
+    let world = World::start("deep").await;
+    world.namespace("a").await;
+    let server = &world.plane.server;
+    let works = server.registry.find("work.karmada.io", "v1alpha1", "works").expect("served");
+    for (name, depth) in [("w1", 130), ("w2", 200_000)] {
+        let nested = "[".repeat(depth) + &"]".repeat(depth);
+        let bytes = format!(
+            r#"{{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{{"name":"{name}","namespace":"a","uid":"u-{name}"}},"spec":{{"workload":{{"manifests":[{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"c"}},"data":{nested}}}]}}}}}}"#
+        );
+        server.objects.store().create(&works.key("a", name), bytes.into(), None).await.expect("stored");
+    }
+    let namespace = ResourceRef::cluster(&core("namespaces"), "a");
+    world.delete(&namespace, PropagationPolicy::Background).await;
+    world.gone(&namespace).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dependents_follow_their_owner_or_are_set_free() {
     let world = World::start("garbage").await;
     world.namespace("a").await;

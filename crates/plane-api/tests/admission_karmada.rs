@@ -258,3 +258,27 @@ async fn wait_until(world: &World, path: &str, holds: impl Fn(&Value) -> bool) {
     }
     panic!("{path} does not become what was waited for");
 }
+
+#[tokio::test]
+async fn a_status_write_changes_no_metadata_of_karmada_kinds() {
+    let world = world("").await;
+    let bindings = BINDINGS.to_owned();
+    world.make(&bindings, binding("s", 1)).await;
+    let metadata = json!({"annotations": {"a": "b"}, "labels": {"c": "d"}, "finalizers": ["example.com/f"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}]});
+    let path = format!("{bindings}/s");
+    let before = world.ask("GET", &path, Value::Null).await.body;
+    let status = json!({"schedulerObservedGeneration": 1});
+    let patched = world.ask("PATCH", &format!("{path}/status"), json!({"metadata": metadata, "status": status})).await;
+    assert_eq!(patched.code, 200, "{}", patched.body);
+    assert_eq!(patched.body["status"]["schedulerObservedGeneration"], 1);
+    let mut whole = patched.body.clone();
+    for (field, value) in metadata.as_object().into_iter().flatten() {
+        whole["metadata"][field] = value.clone();
+    }
+    let replaced = world.ask("PUT", &format!("{path}/status"), whole).await;
+    assert_eq!(replaced.code, 200, "{}", replaced.body);
+    for field in ["annotations", "labels", "finalizers", "ownerReferences"] {
+        assert_eq!(replaced.body["metadata"][field], before["metadata"][field], "{field}");
+    }
+}

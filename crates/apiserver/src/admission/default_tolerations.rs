@@ -1,4 +1,4 @@
-//! Pods bear it for five minutes when their node is not ready or not reachable, unless they say otherwise.
+//! Adds tolerations of five minutes for nodes that are not ready or not reachable, unless the pod sets its own.
 
 use async_trait::async_trait;
 use object::{Object, Status};
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_says_itself_is_left_alone() {
+    fn fields_that_a_pod_sets_are_kept() {
         check(json!([]), &TAINTS);
         check(
             json!([{"key": TAINTS[0], "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]),

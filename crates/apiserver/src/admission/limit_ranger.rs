@@ -142,7 +142,7 @@ fn check(limit: &Value, ty: &str, resources: &Value, problems: &mut Vec<String>)
     }
 }
 
-/// What all containers of a pod ask for together.
+/// The sum of the requests of all containers of a pod.
 fn pod_total(pod: &Object) -> Value {
     let mut total = Map::new();
     for part in ["requests", "limits"] {

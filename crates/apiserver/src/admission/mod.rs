@@ -1,4 +1,4 @@
-//! Admission: what may change or refuse a write after authorization and before it is stored, in a fixed order.
+//! Admission: steps that may change or refuse a write after authorization and before it is stored, in a fixed order.
 
 pub mod certificates;
 pub mod claim_resize;
@@ -57,7 +57,7 @@ pub struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// What a refusal calls the object: a name that is still to be generated is known by its beginning.
+    /// Returns the name of the object for error messages; before a name is generated, its generateName.
     pub fn name_in_refusals<'o>(&'o self, object: Option<&'o Object>) -> &'o str {
         match (self.name, object) {
             ("", Some(object)) if !object.name().is_empty() => object.name(),
@@ -107,7 +107,7 @@ impl Chain {
         Self { steps }
     }
 
-    /// The chain without the steps of these names; a name no step has is a mistake worth hearing of.
+    /// Returns the chain without the steps of these names. An unknown name is an error.
     pub fn without(mut self, names: &[String]) -> Result<Self, String> {
         for name in names {
             if !self.steps.iter().any(|step| step.name() == name) {

@@ -1,4 +1,4 @@
-//! Keeps namespaces whole: nothing is created in one that does not exist or is going, and the system's own stay.
+//! Refuses creates in namespaces that are missing or terminating, and deletes of system namespaces.
 
 use async_trait::async_trait;
 use object::{Object, Status};
@@ -7,7 +7,7 @@ use super::{Admission, Attributes, Operation};
 use crate::context::Context;
 use crate::server::Server;
 
-/// Namespaces the system itself lives in.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 
 pub struct NamespaceLifecycle;

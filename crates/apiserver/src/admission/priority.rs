@@ -36,7 +36,7 @@ impl Admission for Priorities {
         }
         match attributes.operation {
             Operation::Create => fill_in(attributes, pod, find_class(server, attributes, pod).await?),
-            // Who writes a pod back without its priority means to keep it.
+            // An update without a priority keeps the stored one.
             Operation::Update => {
                 let old = attributes.old.and_then(|old| old.get(&["spec", "priority"]));
                 if let (None, Some(old)) = (pod.get(&["spec", "priority"]), old) {
@@ -64,7 +64,7 @@ async fn find_class(server: &Server, attributes: &Attributes<'_>, pod: &Object) 
     let classes = resource.cache.entries(&Filter::default());
     let defaults = classes.iter().map(|entry| entry.decode());
     let defaults = defaults.filter(|class| class.bool_at(&["globalDefault"]) == Some(true)).map(|class| read(&class));
-    // Of several defaults the lowest holds, so that adding one drives nobody out.
+    // Of several defaults the lowest counts, so that adding one evicts no pod.
     Ok(defaults.min_by_key(|class| class.value))
 }
 

@@ -15,7 +15,7 @@ use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
 
-/// Races lost on one quota before the client is told to come again.
+/// Lost races on one quota after which the client gets a conflict and has to retry.
 const RACES_MAX: usize = 50;
 
 pub struct Quotas;

@@ -1,4 +1,4 @@
-//! Cluster IPs and node ports of Services, given out when a Service is created or changes its type.
+//! Allocates cluster IPs and node ports when a Service is created or changes its type.
 //!
 //! An address is taken by creating the `IPAddress` object of that name, so that two replicas of the server can never
 //! give out the same one: the store decides. It goes when the Service goes.
@@ -68,7 +68,7 @@ impl Admission for ServiceAddresses {
     }
 }
 
-/// An update that leaves addresses out means to keep them.
+/// An update without addresses keeps the stored ones.
 fn keep_allocated(service: &mut Object, old: Option<&Object>) {
     let Some(old) = old else { return };
     if old.str_at(&["spec", "type"]) == "ExternalName" || service.str_at(&["spec", "type"]) == "ExternalName" {
@@ -114,7 +114,7 @@ async fn allocate_address(server: &Server, attributes: &Attributes<'_>, service:
 }
 
 fn candidate() -> Ipv4Addr {
-    // The first addresses are left for those who name theirs; .1 is the API server's.
+    // The first addresses are reserved for Services that set theirs; .1 is the API server's.
     Ipv4Addr::from_bits(RANGE_START + rand::rng().random_range(256..RANGE_SIZE - 1))
 }
 

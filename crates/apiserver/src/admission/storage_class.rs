@@ -1,4 +1,4 @@
-//! The storage class of claims that name none.
+//! Sets the storage class of claims that name none.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an API starts with: the system namespaces and the default roles and bindings, made when missing and kept complete.
+//! Initial objects of an API: creates the system namespaces, default roles and bindings when missing, and completes them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::verbs::{self, Target};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// Roles gather from roles that gather; more rounds than the deepest chain of the defaults.
+/// Rounds of aggregation; more than the deepest chain of the default roles.
 const AGGREGATION_ROUNDS: usize = 4;
 
 /// Creates missing objects and completes existing ones: those of Kubernetes and `additions`, which are namespaces, roles and
@@ -39,7 +39,7 @@ pub async fn ensure(server: &Server, additions: Vec<Object>) -> Result<(), Statu
     Ok(())
 }
 
-/// Whom aggregated API servers are to believe, in PEM.
+/// Trust anchors for aggregated API servers, in PEM.
 pub struct PublishedTrust<'a> {
     pub client_ca: &'a str,
     pub front_proxy_ca: &'a str,
@@ -47,7 +47,8 @@ pub struct PublishedTrust<'a> {
     pub front_proxy_names: &'a [&'a str],
 }
 
-/// Writes `kube-system/extension-apiserver-authentication`, from which aggregated API servers learn how to know callers.
+/// Writes `kube-system/extension-apiserver-authentication`, from which aggregated API servers read how to
+/// authenticate callers.
 pub async fn publish_trust(server: &Server, trust: &PublishedTrust<'_>) -> Result<(), Status> {
     let data = json!({
         "client-ca-file": trust.client_ca,

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: secrets in `kube-system` that let a newcomer ask for its first certificate.
+//! Bootstrap tokens: secrets in `kube-system` with which a new machine requests its first certificate.
 
 use access::User;
 use jiff::Timestamp;
@@ -44,7 +44,7 @@ fn user_of(secret: &Object, token: &BootstrapToken, now: Timestamp) -> Option<Us
     Some(User { name: format!("system:bootstrap:{}", token.id), groups, ..User::default() })
 }
 
-/// A time that cannot be read is in the past: a typing mistake must not make a token eternal.
+/// A time that cannot be read counts as past: a typo must not make a token valid without end.
 fn expired(expiration: &str, now: Timestamp) -> bool {
     !expiration.is_empty() && expiration.parse::<Timestamp>().map_or(true, |at| at < now)
 }

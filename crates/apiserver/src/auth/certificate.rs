@@ -16,7 +16,7 @@ use super::{CREDENTIAL_ID, with_authenticated_group};
 
 /// After this a certificate is verified again, so that a change of the authorities takes effect.
 const RECHECK_AFTER: Duration = Duration::from_secs(60);
-/// Certificates remembered at most; when they are more, all are forgotten and verified anew.
+/// Maximum number of cached certificates; beyond it the cache is cleared.
 const KNOWN_MAX: usize = 10_000;
 
 #[derive(Debug, Error)]

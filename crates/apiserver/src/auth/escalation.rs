@@ -1,4 +1,4 @@
-//! Admission of roles and bindings: nobody grants rights they do not hold.
+//! Admission of roles and bindings: refuses to grant rights that the caller does not have.
 
 use access::escalation::{RBAC_GROUP, check_binding_write, check_role_write};
 use async_trait::async_trait;
@@ -8,7 +8,7 @@ use crate::admission::{Admission, Attributes, Operation};
 use crate::context::Context;
 use crate::server::Server;
 
-/// The step; it only refuses, so it belongs behind the steps that change objects.
+/// The escalation check. It only refuses, so it comes after the steps that change objects.
 pub struct EscalationCheck;
 
 #[async_trait]

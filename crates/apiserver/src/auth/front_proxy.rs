@@ -1,4 +1,4 @@
-//! Users vouched for by a proxy in front: `X-Remote-*` headers, believed only from a holder of a front-proxy certificate.
+//! Users set by an authenticating proxy: `X-Remote-*` headers, trusted only with a front-proxy certificate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::with_authenticated_group;
 
 const EXTRA_PREFIX: &str = "x-remote-extra-";
 
-/// Which proxies are believed.
+/// The trusted proxies.
 pub struct FrontProxyConfig {
     pub ca: Arc<ClientTrust>,
     /// Common names a proxy's certificate may have; any when empty.
@@ -30,7 +30,7 @@ impl FrontProxy {
         Self { config }
     }
 
-    /// `None` when the peer is no such proxy or names nobody; it may then still be someone in its own right.
+    /// `None` when the peer is no such proxy or names no user; its certificate may still authenticate the peer itself.
     pub fn user(&self, chain: &[CertificateDer<'_>], headers: &HeaderMap) -> Option<Arc<User>> {
         let name = text(headers, "x-remote-user").filter(|name| !name.is_empty())?;
         let identity = self.config.ca.verify(chain, Timestamp::now()).ok()?;

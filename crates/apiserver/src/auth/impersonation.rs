@@ -1,6 +1,7 @@
-//! Acting as someone else: reads the `Impersonate-*` headers and finds the way by which the caller may.
+//! Impersonation: reads the `Impersonate-*` headers and finds a right by which the caller may use them.
 //!
-//! Kubernetes 1.36 knows constrained ways beside the classic one (KEP 5284): the caller must hold `impersonate:MODE` on
+//! Kubernetes 1.36 has constrained modes in addition to the classic one (KEP 5284): the caller must hold
+//! `impersonate:MODE` on
 //! the user and `impersonate-on:MODE:VERB` on what the request does. They are tried first; the classic `impersonate` last.
 
 use access::impersonation::Impersonation;
@@ -21,7 +22,7 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 
-/// Whom the headers ask to be; `None` when they ask nothing.
+/// Reads the user that the headers name; `None` without such headers.
 pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     let mut wanted = Impersonation::default();
     for (header, value) in headers {
@@ -46,7 +47,7 @@ pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
     Ok(Some(wanted))
 }
 
-/// Skipping what cannot be read would act as someone other than asked for, so it is refused.
+/// A header that cannot be read is refused; without it the request would act as another user.
 fn text(value: &HeaderValue) -> Result<String, Status> {
     let text = std::str::from_utf8(value.as_bytes());
     text.map(str::to_owned).map_err(|_| Status::bad_request("an impersonation header is not valid UTF-8"))
@@ -193,7 +194,7 @@ impl Mode {
     }
 }
 
-/// What no constrained way gives, whatever the rules say.
+/// Users and groups that no constrained mode grants, independent of the rules.
 fn refuse_sensitive(caller: &User, verb: &str, wanted: &Impersonation) -> Result<(), Status> {
     let base = ResourceAction { verb, group: AUTHENTICATION_GROUP, version: "v1", ..ResourceAction::default() };
     let refuse = |resource: &str, name: &str, reason: &str| {

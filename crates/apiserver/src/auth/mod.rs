@@ -1,4 +1,4 @@
-//! Who is asking, and may they: authentication, impersonation and authorization of every request.
+//! Authentication, impersonation and authorization of every request.
 
 mod bootstrap_token;
 mod certificate;
@@ -35,21 +35,21 @@ pub use policy::LivePolicy;
 pub use service_account::ServiceAccountConfig;
 pub use token::TokenUser;
 
-/// What tells a user's credential apart from the user's other ones, in the user's extra.
+/// The key in the user's extra that identifies the credential.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Whom the server believes.
+/// The sources of identity that the server trusts.
 pub struct AuthConfig {
     pub client_ca: Arc<ClientTrust>,
     pub front_proxy: Option<FrontProxyConfig>,
     pub service_accounts: ServiceAccountConfig,
     pub oidc: Option<OidcConfig>,
     pub static_tokens: Vec<(Secret, User)>,
-    /// Whether health, version and `kube-public/cluster-info` are open to callers without credentials.
+    /// Opens health, version and `kube-public/cluster-info` to callers without credentials.
     pub anonymous: bool,
 }
 
-/// Everything the server needs to know its callers.
+/// The authenticators and the authorizer of the server.
 pub struct Auth {
     certificates: certificate::Certificates,
     front_proxy: Option<front_proxy::FrontProxy>,
@@ -107,7 +107,8 @@ impl Auth {
         }
     }
 
-    /// The user the request acts as: the caller, or whom the `Impersonate-*` headers name when the caller may.
+    /// Returns the user that the request acts as: the caller, or the user in the `Impersonate-*` headers when the
+    /// caller may.
     pub async fn impersonated(
         &self,
         server: &Server,
@@ -132,7 +133,7 @@ impl Auth {
         if decision.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &decision.reason)) }
     }
 
-    /// What the present policy says, with its reason.
+    /// Returns the verdict of the current policy, with its reason.
     pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<AccessDecision, Status> {
         if user.is_master() {
             return Ok(AccessDecision::allow(""));
@@ -164,7 +165,7 @@ impl Auth {
     }
 }
 
-/// What a caller without credentials may ask at all; the rules still decide whether it is allowed.
+/// Returns true for requests that callers without credentials may send; the rules still decide.
 fn is_open_to_all(info: &RequestInfo) -> bool {
     if info.is_resource {
         return info.verb == "get"
@@ -176,7 +177,7 @@ fn is_open_to_all(info: &RequestInfo) -> bool {
     matches!(first, "healthz" | "livez" | "readyz" | "version")
 }
 
-/// Everyone who proved who they are is in `system:authenticated`.
+/// Adds `system:authenticated` to authenticated users.
 fn with_authenticated_group(mut user: User) -> User {
     let settled = user.name == ANONYMOUS_USER
         || user.groups.iter().any(|g| g == AUTHENTICATED_GROUP || g == UNAUTHENTICATED_GROUP);

@@ -21,9 +21,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-/// Keys older than this are fetched again, so that one the issuer withdrew is not believed for ever.
+/// Keys older than this are fetched again, so that a key that the issuer withdrew is not trusted longer.
 const KEYS_FOR: Duration = Duration::from_secs(600);
-/// Tokens with made-up key ids cannot make us ask the issuer more often than this.
+/// Minimum interval between requests to the issuer for unknown key ids.
 const FETCH_EVERY: Duration = Duration::from_secs(10);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
@@ -33,7 +33,7 @@ const LEEWAY: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct OidcConfig {
     pub rules: OidcRules,
-    /// Whom to believe to be the issuer.
+    /// The certificates that the issuer is verified with.
     pub trust: ServerTrust,
     pub algorithms: Vec<Algorithm>,
 }
@@ -73,7 +73,7 @@ pub enum FetchError {
 pub struct Oidc {
     config: OidcConfig,
     keys: ArcSwapOption<Keys>,
-    /// When the issuer was last asked; held while it is asked, so that one question serves all who wait.
+    /// Time of the last fetch; locked during a fetch, so that all waiting requests share it.
     asked: Mutex<Option<Instant>>,
 }
 
@@ -106,7 +106,7 @@ impl Oidc {
         let stale = known.as_ref().is_none_or(|keys| keys.since.elapsed() > KEYS_FOR);
         let keys = match known {
             Some(keys) if !stale => keys,
-            // An issuer that is down takes nobody's rights away while its keys are known.
+            // While the issuer is down, the known keys stay valid.
             Some(keys) => self.refresh(keys.since).await.unwrap_or(keys),
             None => self.refresh_from(None).await?,
         };

@@ -1,4 +1,4 @@
-//! The documents by which others verify this server's ServiceAccount tokens.
+//! OpenID documents with which other servers verify this server's ServiceAccount tokens.
 
 use http::{HeaderValue, Response, header};
 use object::Status;

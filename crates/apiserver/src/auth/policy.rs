@@ -1,6 +1,7 @@
-//! The rules in force: roles and bindings compiled from the caches, brought up to date by the question that needs it.
+//! The current policy: roles and bindings compiled from the caches, updated on demand by each authorization.
 //!
-//! No task runs in the background. A question first makes sure that every write acknowledged before it is in the caches,
+//! No task runs in the background. An authorization first makes sure that every write acknowledged before it is in
+//! the caches,
 //! which costs nothing while policy is quiet, and takes in what changed since the last one. So a binding counts for the
 //! very next request after its creation was answered, and taking it in costs the same however many others there are.
 
@@ -40,7 +41,7 @@ impl LivePolicy {
         let local = server.objects.store().local();
         let known = local.map_or(0, store::Local::revision);
         let decision = self.read_at(server, known, |index| index.authorize(user, action)).await?;
-        // A store on the network is not asked for every question. Before saying no it is, as the right may be new.
+        // A remote store is not read for every authorization. Before a refusal it is, as the right may be new.
         if decision.allowed || local.is_some() {
             return Ok(decision);
         }
@@ -100,13 +101,13 @@ impl Compiled {
         compiled
     }
 
-    /// Whether everything up to `revision` is in the index.
+    /// Returns true when everything up to `revision` is in the index.
     fn has(&self, caches: &[Arc<Cache>], revision: u64) -> bool {
         let mut both = caches.iter().zip(&self.watchers);
         both.all(|(cache, watcher)| cache.unchanged_since(watcher.revision(), revision))
     }
 
-    /// Takes in what changed; fails when a cache no longer knows.
+    /// Applies the changes; fails when a cache no longer has them.
     fn follow(&mut self) -> Result<(), Status> {
         for (watcher, (_, kind)) in self.watchers.iter_mut().zip(SOURCES) {
             loop {

@@ -1,4 +1,4 @@
-//! How a refusal reads: the 403 texts kube-apiserver's clients know.
+//! The texts of 403 answers, as kube-apiserver writes them.
 
 use access::user::ResourceAction;
 use access::{Action, User};
@@ -7,7 +7,7 @@ use object::{GroupResource, Status};
 
 use crate::request::RequestInfo;
 
-/// The question a request puts to the rules.
+/// Returns the action to authorize for a request.
 pub fn action_of(info: &RequestInfo) -> Action<'_> {
     if !info.is_resource {
         return Action::NonResource { verb: info.verb, path: &info.path };
@@ -52,7 +52,7 @@ fn describe(user: &User, action: &Action<'_>) -> String {
     format!("User {user} cannot {} resource {resource} in API group {} {place}", action.verb, go_quote(action.group))
 }
 
-/// Names come from the caller; nothing they choose may look like HTML to a browser that shows the answer.
+/// Names come from the caller; they must not be read as HTML by a browser that shows the answer.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

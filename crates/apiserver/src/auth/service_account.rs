@@ -1,4 +1,4 @@
-//! ServiceAccount tokens: signed here, verified here, and good only while the account and what they are bound to exist.
+//! ServiceAccount tokens: signed and verified here, valid only while the account and the bound object exist.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use super::token::TokenUser;
 use super::{CREDENTIAL_ID, find_core};
 use crate::server::Server;
 
-/// Who issued the tokens that lie in secrets of type `kubernetes.io/service-account-token`.
+/// The issuer of tokens in secrets of type `kubernetes.io/service-account-token`.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-/// How far clocks may be apart, and how long something deleted still counts.
+/// Tolerated clock skew, and the time for which a deleted object is still accepted.
 const LEEWAY: Duration = Duration::from_secs(60);
 const INVALID_SINCE_LABEL: &str = "kubernetes.io/legacy-token-invalid-since";
 
@@ -31,13 +31,13 @@ pub struct ServiceAccountConfig {
     /// Other issuers whose tokens are accepted: names this server had before.
     pub former_issuers: Vec<String>,
     pub signer: JwtSigner,
-    /// Keys accepted beside the signer's own.
+    /// Keys accepted in addition to the signer's own.
     pub keys: Vec<VerificationKey>,
-    /// What a token must be meant for to be used here; the issuer when empty.
+    /// Accepted audiences; the issuer when empty.
     pub audiences: Vec<String>,
-    /// Whether legacy tokens are held against their secret.
+    /// Requires that the secret of a legacy token still holds it.
     pub lookup: bool,
-    /// Where others find the keys, when that is not under the issuer.
+    /// URL of the keys, when it is not under the issuer.
     pub jwks_uri: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl ServiceAccounts {
         &self.config.issuer
     }
 
-    /// What tokens used at this server are meant for.
+    /// The audiences of tokens for this server.
     pub fn audiences(&self) -> &[String] {
         &self.config.audiences
     }
@@ -128,7 +128,7 @@ impl ServiceAccounts {
         Ok(met)
     }
 
-    /// A token from a secret is good for as long as the secret holds it.
+    /// A token from a secret is valid while the secret holds it.
     async fn legacy_user(&self, server: &Server, token: &str, claims: &Map<String, Value>) -> Result<User, String> {
         let claim = |name: &str| {
             let value = claims.get(&format!("kubernetes.io/serviceaccount/{name}")).and_then(Value::as_str);
@@ -162,7 +162,7 @@ impl ServiceAccounts {
     }
 }
 
-/// What a token says of an object it names.
+/// The claim of a token about a bound object.
 struct Reference<'a> {
     name: &'a str,
     uid: &'a str,
@@ -189,7 +189,7 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
         check_bound(server, "secret", namespace, &secret).await?;
     }
     let mut extra = BTreeMap::new();
-    let mut tell = |key: &str, value: &str| {
+    let mut put = |key: &str, value: &str| {
         if !value.is_empty() {
             extra.insert(format!("authentication.kubernetes.io/{key}"), vec![value.to_owned()]);
         }
@@ -202,8 +202,8 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
     // The node of a pod-bound token is information: it is the pod that must exist.
     for (kind, reference) in [("pod", &pod), ("node", &node)] {
         if let Some(reference) = reference {
-            tell(&format!("{kind}-name"), reference.name);
-            tell(&format!("{kind}-uid"), reference.uid);
+            put(&format!("{kind}-name"), reference.name);
+            put(&format!("{kind}-uid"), reference.uid);
         }
     }
     if let Some(id) = claims.get("jti").and_then(Value::as_str).filter(|id| !id.is_empty()) {
@@ -235,7 +235,7 @@ async fn check_bound(server: &Server, kind: &str, namespace: &str, claimed: &Ref
     Ok(())
 }
 
-/// Something being deleted keeps its tokens a moment, so that it can finish.
+/// The tokens of an object that is being deleted stay valid for a short time, so that it can finish.
 fn deleted_for_long(object: &Object) -> bool {
     let Some(at) = object.deletion_timestamp() else { return false };
     match at.parse::<Timestamp>() {

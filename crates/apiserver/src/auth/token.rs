@@ -1,4 +1,4 @@
-//! Bearer tokens: which kind a token is, who vouches for it, and a short memory of those that were good.
+//! Bearer tokens: finds the authenticator of a token and caches valid ones for a short time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::service_account::{ServiceAccountConfig, ServiceAccounts};
 use super::with_authenticated_group;
 use crate::server::Server;
 
-/// A good token is believed this long without another look, as in kube-apiserver.
+/// Time for which a valid token is cached, as in kube-apiserver.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
-/// Tokens remembered at most; when they are more, all are forgotten and checked anew.
+/// Maximum number of cached tokens; beyond it the cache is cleared.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// The user a token stands for and which of the audiences asked for it is meant for.
@@ -75,7 +75,7 @@ impl Tokens {
         Ok(user)
     }
 
-    /// `None` when nobody knows the token; the error says what is wrong with one that somebody should know.
+    /// `None` when no authenticator knows the token; the error explains why a known kind of token is invalid.
     pub async fn review(
         &self,
         server: &Server,
@@ -83,7 +83,7 @@ impl Tokens {
         audiences: &[String],
     ) -> Result<Option<TokenUser>, String> {
         let audiences = if audiences.is_empty() { self.service_accounts.audiences() } else { audiences };
-        // Every entry is compared, so that the time taken does not tell which one came close.
+        // Every entry is compared, so that the time taken does not reveal the closest one.
         let keep_last =
             |found, (secret, user): &'_ (Secret, User)| if secret.matches(token) { Some(user.clone()) } else { found };
         if let Some(user) = self.fixed.iter().fold(None, keep_last) {
@@ -116,7 +116,7 @@ impl Tokens {
     }
 }
 
-/// The token of an `Authorization: Bearer` header; other schemes are nobody's credentials here.
+/// The token of an `Authorization: Bearer` header; other schemes are ignored.
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = value.split_once(' ')?;

@@ -24,7 +24,7 @@ const EXPIRATION_MAX: i64 = 1 << 32;
 const EXTENDED_FROM: i64 = 3607;
 const EXTENDED_TO: i64 = 365 * 24 * 3600;
 
-/// What the token is for, read and checked.
+/// The parsed and checked request for a token.
 struct Asked {
     audiences: Vec<String>,
     seconds: i64,
@@ -38,7 +38,7 @@ struct BoundReference {
     uid: String,
 }
 
-/// The object a token dies with, and the claims that say so.
+/// The object that a token is bound to, and its claims.
 #[derive(Default)]
 struct Bound {
     claims: Map<String, Value>,

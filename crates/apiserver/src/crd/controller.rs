@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::storage::{self, Outcome};
 use crate::verbs::{Target, delete};
 
-/// How soon a step that failed is tried again.
+/// Delay before a failed step is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Serves what is already defined, then follows changes in the background until the server stops.
@@ -34,7 +34,7 @@ pub async fn start(server: &Arc<Server>) -> Result<(), Status> {
 struct Follower {
     server: std::sync::Weak<Server>,
     definitions: Arc<Resource>,
-    /// What each definition serves, by the revision it was read at: an unchanged definition keeps its compiled schema.
+    /// The kinds of each definition, with the revision it was read at: an unchanged definition keeps its compiled schema.
     served: BTreeMap<String, (u64, Vec<Arc<Resource>>)>,
 }
 
@@ -59,7 +59,7 @@ impl Follower {
             tokio::select! {
                 () = stop.cancelled() => return,
                 ended = wait => if ended.is_err() {
-                    // The cache started over: so do we.
+                    // The cache was reset: start over.
                     watcher = self.definitions.cache.state_and_watch(Filter::default()).1;
                 }
             }
@@ -106,7 +106,7 @@ impl Follower {
         let key = self.definitions.key("", old.name());
         let revision = old.resource_version().parse().unwrap_or(0);
         match server.objects.update(&key, storage::encode(new), revision, None).await? {
-            // Someone changed it meanwhile: that change comes back to us as an event.
+            // Another writer changed it: that change arrives as an event.
             Outcome::Written(_) | Outcome::Raced(_) => Ok(()),
         }
     }

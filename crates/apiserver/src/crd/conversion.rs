@@ -1,4 +1,4 @@
-//! Asks a conversion webhook to bring objects to another version.
+//! Converts objects to another version with a conversion webhook.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub async fn call(
     Ok(keep_metadata(converted, &object))
 }
 
-/// A webhook may change the content, not who the object is.
+/// A webhook may change the content, not the identity of the object.
 fn check(custom: &Custom, before: &Object, after: &Object, api_version: &str) -> Result<(), String> {
     if after.api_version() != api_version {
         return Err(format!(

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub use names::set_condition;
 
-/// What a kind from a CRD has beyond a built-in one.
+/// The parts of a kind from a CRD that a built-in kind does not have.
 pub struct Custom {
     /// The name of the CustomResourceDefinition.
     pub definition_name: String,
@@ -21,23 +21,23 @@ pub struct Custom {
     pub raw_schema: Option<Arc<Value>>,
     pub rules: Option<cel::rules::CompiledRules>,
     pub conversion: Conversion,
-    /// While the definition is being deleted nothing new may come.
+    /// No object can be created while the definition is being deleted.
     pub terminating: bool,
 }
 
-/// How objects get from one served version to another.
+/// The conversion of objects between served versions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
     None,
-    /// A webhook is asked; the value is the CRD's `spec.conversion.webhook`.
+    /// By a webhook; the value is the CRD's `spec.conversion.webhook`.
     Webhook(Arc<Value>),
-    /// The kind's strategy knows how.
+    /// By the kind's strategy.
     Native,
 }
 
 impl Custom {
-    /// What makes a kind of the product behave as if it came from a definition; nothing for those that do not.
+    /// Returns the parts that make a kind of the product behave as if it came from a definition; `None` for other kinds.
     pub fn of_own(kind: &Kind) -> Option<Self> {
         let own = kind.own_schema.as_ref().filter(|own| own.enforced)?;
         let (rules, errors) = cel::rules::CompiledRules::compile(&own.openapi, &FieldPath::root());

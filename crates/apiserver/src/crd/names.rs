@@ -1,4 +1,4 @@
-//! Decides whether a definition gets the names it asks for, and what its status says.
+//! Decides whether the names of a definition are accepted, and computes its status.
 
 use jiff::Timestamp;
 use object::Object;

@@ -1,12 +1,12 @@
-//! The words a body is refused with when it cannot even be read, as clients know them from kube-apiserver.
+//! Errors for bodies that cannot be read, with the texts of kube-apiserver.
 
 use object::{GroupVersionKind, Status};
 use serde_json::Value;
 
-/// So much of an unreadable body is shown in the refusal.
+/// Maximum number of bytes of an unreadable body in the error.
 const SHOWN_BYTES_MAX: usize = 30;
 
-/// The body says nothing about its kind that could be understood.
+/// The kind of the body cannot be read.
 pub fn unrecognized(expected: &GroupVersionKind, problem: &str, body: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {problem} ({})",
@@ -15,7 +15,7 @@ pub fn unrecognized(expected: &GroupVersionKind, problem: &str, body: &[u8]) -> 
     ))
 }
 
-/// The body says what it is, and is not that.
+/// The body names its kind and does not fit it.
 pub fn cannot_be_handled(found: &GroupVersionKind, expected: &GroupVersionKind, problem: &str) -> Status {
     Status::bad_request(format!(
         "{} in version {:?} cannot be handled as a {}: {problem}",
@@ -52,7 +52,7 @@ fn own_registry(expected: &GroupVersionKind) -> bool {
     matches!(expected.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io")
 }
 
-/// A kind nobody knows. Go names the line of its source where the registry was made, and so do we.
+/// An unknown kind. Go names the source line of its registry, and so does this text.
 pub fn not_registered(found: &GroupVersionKind, expected: &GroupVersionKind) -> Status {
     let (kind, api_version) = (&found.kind, found.api_version());
     let problem =
@@ -60,7 +60,7 @@ pub fn not_registered(found: &GroupVersionKind, expected: &GroupVersionKind) -> 
     cannot_be_handled(found, expected, &problem)
 }
 
-/// What Go says of a body that is JSON, but no object.
+/// Returns Go's text for a body that is JSON but no object.
 pub fn not_a_map(value: &Value) -> Option<String> {
     let found = match value {
         Value::Object(_) | Value::Null => return None,
@@ -73,7 +73,7 @@ pub fn not_a_map(value: &Value) -> Option<String> {
     Some(format!("json: cannot unmarshal {found} into Go value of type struct {{ {fields} }}"))
 }
 
-/// What Go's parser says of the same fault, at least for the common ones.
+/// Returns the text of Go's parser for the same error, for the common ones.
 pub fn json_problem(body: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() || body.is_empty() {
         return "unexpected end of JSON input".to_owned();

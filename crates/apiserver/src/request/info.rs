@@ -61,7 +61,8 @@ impl RequestInfo {
     }
 
     fn read_resource(&mut self, mut parts: &[String]) {
-        // `/namespaces/NS/RESOURCE…` is scoped, but `/namespaces/NS`, `/namespaces/NS/status` and `/finalize` are the namespace itself.
+        // `/namespaces/NS/RESOURCE…` is scoped, but `/namespaces/NS`, `/namespaces/NS/status` and `/finalize` are the
+        // namespace itself.
         if parts[0] == "namespaces" && parts.len() > 1 {
             self.namespace = parts[1].clone();
             if parts.len() > 2 && !matches!(parts[2].as_str(), "status" | "finalize") {

@@ -1,4 +1,4 @@
-//! "May they?" asked aloud: the access reviews and the list of everything a user may do.
+//! Access reviews, and the review that lists all rights of a user.
 
 use access::user::ResourceAction;
 use access::{Action, PolicyRule, User};
@@ -66,7 +66,7 @@ fn action_of(review: &Object) -> Action<'_> {
     })
 }
 
-/// Everything the caller may do in a namespace.
+/// Lists the rights of the caller in a namespace.
 pub async fn rules(server: &Server, ctx: &Context, review: Object) -> Result<Object, Status> {
     let namespace = review.str_at(&["spec", "namespace"]).to_owned();
     if namespace.is_empty() {

@@ -1,4 +1,4 @@
-//! `componentstatuses`: deprecated for years and still listed by old dashboards; the store is the one part there is to ask.
+//! `componentstatuses`: deprecated for years and still listed by old dashboards; the store is the only component.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Kinds that are answered and never kept: access reviews, token reviews, who-am-I, and two leftovers of early Kubernetes.
+//! Kinds that are answered and never stored: access reviews, token reviews, self subject reviews, and two old kinds.
 
 mod access_review;
 mod components;

@@ -1,4 +1,4 @@
-//! "Whose token is this?", asked by servers that take the same tokens.
+//! Token reviews: report the user of a token to servers that accept the same tokens.
 
 use object::{Object, Status};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::status_of_store;
 
-/// Events written within this time share a lease and go together.
+/// Events written within this time share a lease and expire together.
 const SHARED_FOR: Duration = Duration::from_secs(60);
 
 pub struct EventLeases {

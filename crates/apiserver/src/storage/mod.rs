@@ -1,4 +1,4 @@
-//! Objects in the store: where they lie, how they are encoded, and what a store's refusal means to a client.
+//! Objects in the store: their keys, their encoding, and the status for a client when the store fails.
 
 mod leases;
 
@@ -15,7 +15,7 @@ pub use leases::EventLeases;
 /// Objects larger than this are refused, as etcd's request limit makes kube-apiserver do.
 pub const OBJECT_BYTES_MAX: usize = 1_572_864;
 
-/// The store as the verbs see it: objects in, objects out.
+/// The store for the verbs: reads and writes objects.
 #[derive(Clone)]
 pub struct Objects {
     store: Arc<dyn Store>,
@@ -32,10 +32,10 @@ pub struct Current {
     pub is_cut: bool,
 }
 
-/// How a guarded write went.
+/// The outcome of a write that expects a revision.
 pub enum Outcome {
     Written(u64),
-    /// Someone else was faster; what is there now, if anything.
+    /// Another writer was first; the object that is stored now, if any.
     Raced(Option<Box<Current>>),
 }
 
@@ -135,7 +135,7 @@ fn check_size(bytes: &Bytes) -> Result<(), Status> {
     Err(Status::too_large(text))
 }
 
-/// Where the objects of a resource lie: `/core/pods/`, `/apps/deployments/`.
+/// Returns the key prefix of a resource: `/core/pods/`, `/apps/deployments/`.
 pub fn prefix(resource: &GroupResource) -> String {
     let group = if resource.group.is_empty() { "core" } else { &resource.group };
     format!("/{group}/{}/", resource.resource)
@@ -151,7 +151,7 @@ pub fn key(resource: &GroupResource, namespace: &str, name: &str) -> String {
     key
 }
 
-/// The stored form: canonical JSON without resourceVersion, which is the store's to say.
+/// Encodes an object for the store: canonical JSON without resourceVersion, which is the revision in the store.
 pub fn encode(object: &Object) -> Bytes {
     object.encode_but("resourceVersion")
 }
@@ -170,13 +170,13 @@ pub struct Stored {
 const METADATA_OPENS: &[u8] = b"\"metadata\":{";
 
 impl Stored {
-    /// `None` when the bytes have no metadata, which no object of ours lacks.
+    /// `None` when the bytes have no metadata, which every encoded object has.
     pub fn new(bytes: Bytes, revision: u64) -> Option<Self> {
         let opens = memchr::memmem::find(&bytes, METADATA_OPENS)?;
         Some(Self { revision, value: Packed::plain(bytes), splice_at: opens + METADATA_OPENS.len() })
     }
 
-    /// What was just written: our own encoding always has metadata.
+    /// Wraps bytes that were just written: the encoding always has metadata.
     pub fn written(bytes: Bytes, revision: u64) -> Self {
         Self::new(bytes, revision).expect("our encoding of an object has metadata")
     }
@@ -185,12 +185,12 @@ impl Stored {
         Self { revision, ..self.clone() }
     }
 
-    /// The same for those who keep it.
+    /// Packs the bytes for a cache that keeps them.
     pub fn packed(self, dictionary: &Dictionary) -> Self {
         Self { value: dictionary.pack(self.value.unpack()), ..self }
     }
 
-    /// What its bytes take on their way over the wire, but for the resourceVersion.
+    /// The size of the encoded object without its resourceVersion.
     pub fn size(&self) -> usize {
         self.value.plain_size()
     }
@@ -200,7 +200,7 @@ impl Stored {
         self.write_from(0, out);
     }
 
-    /// The same without apiVersion and kind, as the items of built-in lists are shown: the list says it for all.
+    /// The same without apiVersion and kind, as the items of built-in lists are shown: the list has them once.
     pub fn write_json_item(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         self.write_from(self.splice_at - METADATA_OPENS.len(), out);
@@ -239,7 +239,7 @@ impl Stored {
     }
 }
 
-/// What a client is told when the store cannot do what it was asked.
+/// Returns the status for a client when the store fails.
 pub fn status_of_store(error: Error) -> Status {
     match error {
         Error::Compacted { .. } => {
@@ -254,7 +254,7 @@ pub fn status_of_store(error: Error) -> Status {
             status
         }
         Error::Unavailable(_) | Error::Closed => Status::unavailable(format!("the store does not answer: {error}")),
-        // A timeout, as etcd's clients know it: whoever tries again may find their own write.
+        // A timeout, as etcd's clients know it: a retry may find the write done.
         Error::Unknown(_) => Status::timeout(format!("the store did not answer in time: {error}")),
         other => Status::internal(other),
     }

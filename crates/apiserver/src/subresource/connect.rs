@@ -1,4 +1,5 @@
-//! Streaming connections (log, exec, attach, port-forward, proxy): handed to whoever runs the pods or reaches the member.
+//! Streaming connections (log, exec, attach, port-forward, proxy): passed to the handler that runs the pods or
+//! reaches the member.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     options.dry_run |= call.options.dry_run;
     let pod_target = Target { subresource: String::new(), ..target.clone() };
     let pod = server.objects.get(&pod_target.key()).await?.ok_or_else(|| target.not_found())?.object;
-    // Pods that have ended, or never started, disturb nobody when they go.
+    // Pods that have ended or never started can be evicted without disruption.
     let disturbs =
         !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending") && !pod.is_deleting();
     if disturbs {
@@ -101,7 +101,7 @@ fn covers(pdb: &Object, pod: &Object) -> bool {
     LabelSelector::from_value(pdb.get(&["spec", "selector"])).is_ok_and(|selector| selector.matches(pod))
 }
 
-/// A pod that is not ready serves nobody: it may go when the budget says so, or when enough others are well.
+/// A pod that is not ready can be evicted when the budget allows it, or when enough other pods are healthy.
 fn always_allowed(pdb: &Object, pod: &Object) -> bool {
     let ready =
         pod.items(&["status", "conditions"]).iter().any(|c: &Value| c["type"] == "Ready" && c["status"] == "True");

@@ -17,7 +17,7 @@ use crate::verbs::patch::PatchType;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target, get};
 
-/// Where the kind keeps what a Scale shows.
+/// The paths of the fields that a Scale shows.
 pub struct Paths<'a> {
     pub spec_replicas: &'a str,
     pub status_replicas: &'a str,
@@ -57,7 +57,8 @@ async fn read(server: &Server, target: &Target) -> Result<Arc<Object>, Status> {
 }
 
 impl ScaleChange<'_> {
-    /// Who owns the replicas now. As in kube-apiserver, only fields that have an owner change hands through a scale, and
+    /// Returns the managers that own the replicas. As in kube-apiserver, only fields that have an owner change hands
+    /// through a scale, and
     /// the new owner's entry carries no time.
     fn attribute(&self, server: &Server, ctx: &Context, target: &Target, current: &Object, new: &mut Object) {
         let pointer: String = split(self.paths.spec_replicas).iter().map(|part| format!("/f:{part}")).collect();

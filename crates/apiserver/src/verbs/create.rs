@@ -1,4 +1,4 @@
-//! Making an object.
+//! Creates objects.
 
 use object::{FieldError, FieldPath, Object, Status};
 
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::storage::{self, Outcome, Stored};
 use crate::{convert, managed, validate};
 
-/// A generated name that is taken is tried again this often.
+/// Maximum number of names generated for one object when they are taken.
 const NAME_TRIES_MAX: usize = 8;
 
 /// Creates `object`, which has been decoded, pruned and defaulted.
@@ -31,7 +31,7 @@ pub async fn create(
     }
     place_in_namespace(target, &mut object)?;
     if !object.resource_version().is_empty() {
-        // Kubernetes finds this in its storage layer, where every error is taken for the server's own.
+        // Kubernetes finds this in its storage layer, where every error is an internal one.
         return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     if resource.kind.has_status() && !resource.kind.strategy.keeps_status_on_create() {
@@ -56,7 +56,7 @@ pub async fn create_applied(
     let asked = attributes(&unnamed, Operation::Create, None, asked_options.clone(), options.dry_run);
     server.admission.mutate(server, ctx, &asked, &mut object).await?;
 
-    // As in kube-apiserver a name is only made up once nobody can set one any more.
+    // As in kube-apiserver a name is only generated after the mutating steps, which may set one.
     let generated = object.name().is_empty();
     name_it(target, &mut object)?;
     let named = Target { name: object.name().to_owned(), ..target.clone() };

@@ -1,4 +1,4 @@
-//! Deleting: at once, after a grace period, or when the last finalizer is gone.
+//! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
 use object::{GroupResource, Object, Status};
 
@@ -31,7 +31,7 @@ pub async fn delete(
         let marked = mark(ctx, target, &current.object, options);
         match marked {
             Marked::GoesNow => match remove(server, target, &current, options.dry_run).await? {
-                // Some kinds answer with what was deleted, the others with a plain success.
+                // Some kinds answer with the deleted object, the others with a success status.
                 Outcome::Written(revision) if kinds::builtin::returns_deleted(&target.resource.kind.gvk) => {
                     let stored = Stored::written(current.bytes, revision);
                     return Ok(Answer::stored(200, stored));
@@ -65,7 +65,7 @@ pub async fn delete(
     Err(Status::stale(&target.resource.kind.group_resource(), &target.name))
 }
 
-/// Takes the object out of the store for good.
+/// Removes the object from the store.
 pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run: bool) -> Result<Outcome, Status> {
     if dry_run {
         return Ok(Outcome::Written(current.revision));
@@ -104,7 +104,7 @@ enum Marked {
     Waits(Box<Object>),
 }
 
-/// Decides what a delete does to the object as it stands.
+/// Decides the effect of a delete on the current object.
 fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions) -> Marked {
     let strategy = &target.resource.kind.strategy;
     let mut marked = object.clone();
@@ -113,7 +113,7 @@ fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions
     let grace = match (strategy.grace_period_seconds(object, requested), object.is_deleting()) {
         (None, _) => 0,
         (Some(grace), false) => grace.max(0),
-        // A second delete can only shorten what is left.
+        // A second delete can only shorten the remaining time.
         (Some(grace), true) => {
             let left = object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
             if requested.is_some() { grace.clamp(0, left.max(0)) } else { left }
@@ -135,7 +135,7 @@ fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions
     if marked == *object { Marked::Unchanged } else { Marked::Waits(Box::new(marked)) }
 }
 
-/// The garbage collector learns what to do with dependents by these finalizers.
+/// Sets the finalizers by which the garbage collector handles dependents.
 fn set_deletion_finalizers(object: &mut Object, options: &DeleteOptions, orphans_by_default: bool) {
     let wanted = match options.propagation {
         Some(Propagation::Orphan) => Some(ORPHAN),
@@ -155,7 +155,7 @@ fn set_deletion_finalizers(object: &mut Object, options: &DeleteOptions, orphans
     }
 }
 
-/// Deletes every object a list matches and returns what was matched.
+/// Deletes every object that a list matches and returns the list.
 pub async fn delete_collection(
     server: &Server,
     ctx: &Context,

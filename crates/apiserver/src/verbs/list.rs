@@ -1,4 +1,4 @@
-//! Reading many objects: consistent pages from the cache, or from the store at the revision a client names.
+//! Lists objects: consistent pages from the cache, or from the store at the revision a client names.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn continue_list(
 ) -> Result<Listed, Status> {
     match place.revision {
         Some(revision) => page_at(server, target, filter, Some(&place.after), limit, revision).await,
-        // An inconsistent continuation, which a client may ask for after its token expired.
+        // An inconsistent continuation, which a client may request after its token expired.
         None => {
             target.resource.cache.fresh().await?;
             Ok(listed(target.resource.cache.page(filter, Some(&place.after), limit)))

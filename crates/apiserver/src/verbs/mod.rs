@@ -1,4 +1,4 @@
-//! The verbs of the API on any resource: what HTTP and in-process callers share below their own doors.
+//! The verbs of the API on any resource, shared by HTTP and in-process callers.
 
 pub mod create;
 pub mod delete;
@@ -24,7 +24,7 @@ use crate::storage::Stored;
 
 pub use write::{attributes, generate_name as generated_name};
 
-/// What a request is about, resolved.
+/// The resolved target of a request.
 #[derive(Clone)]
 pub struct Target {
     pub resource: Arc<Resource>,
@@ -62,7 +62,7 @@ impl Target {
 
 /// The outcome of a verb on one object.
 pub enum Answer {
-    /// An object as stored, in the storage version; of one just written the tree is still at hand.
+    /// An object as stored, in the storage version; with its tree when it was just written.
     Stored { code: u16, stored: Stored, tree: Option<Box<Object>> },
     /// An object in the served version that is not (or not exactly) what the store holds: dry runs, scales, reviews.
     Object { code: u16, object: Arc<Object> },

@@ -94,7 +94,7 @@ fn check_options(patch_type: PatchType, options: &WriteOptions) -> Result<(), St
     }
 }
 
-/// A patch that is applied to whatever is stored.
+/// A patch that is applied to the stored object.
 struct PlainPatch<'a> {
     patch_type: PatchType,
     body: Value,
@@ -131,7 +131,7 @@ impl Change for PlainPatch<'_> {
 }
 
 impl PlainPatch<'_> {
-    /// A result no Go type could hold is the patch's fault, and is told apart from a body that could not be read.
+    /// A result that no Go type could hold is an error of the patch, with another text than a body that could not be read.
     fn check_decodes(&self, target: &Target, patched: Object) -> Result<Object, Status> {
         if target.resource.custom.is_some() {
             return Ok(patched);
@@ -194,7 +194,7 @@ fn check_same(target: &Target, patched: &Object, current: &Object) -> Result<(),
     Ok(())
 }
 
-/// A server-side apply: merges into what is there, or makes the object.
+/// A server-side apply: merges into the stored object, or creates it.
 struct Applied<'a> {
     object: Object,
     options: &'a WriteOptions,

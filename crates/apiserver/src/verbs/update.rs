@@ -1,4 +1,4 @@
-//! Replacing an object, whole or in part: one loop that reads, changes, checks and writes with a guard.
+//! Replaces and patches objects: one loop that reads, changes, checks and writes if the revision is unchanged.
 
 use std::borrow::Cow;
 
@@ -20,27 +20,27 @@ use crate::server::Server;
 use crate::storage::{self, Current, Outcome, Stored};
 use crate::{convert, managed, validate};
 
-/// Races lost before the client is told of the conflict. Each loss means another writer succeeded.
+/// Lost races after which the client gets a conflict. Each loss means that another writer succeeded.
 const RACES_MAX: usize = 100;
 
-/// What becomes of the current object.
+/// A change of the current object.
 pub trait Change: Send + Sync {
     /// The new object in the served version, shaped and defaulted, managed fields included.
     fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status>;
 
-    /// May the change be tried again on a newer object? Not when the client named the version it saw.
+    /// Returns true when the change may be retried on a newer object: not when the client named a resourceVersion.
     fn can_retry(&self) -> bool;
 
     /// The name of the options in admission.
     fn options_kind(&self) -> &'static str;
 
-    /// What admission is shown in the object's place, for a subresource with a body of its own.
+    /// The body that admission receives instead of the object, for a subresource with a body of its own.
     fn body(&self) -> Option<&dyn Body> {
         None
     }
 }
 
-/// The body of a subresource: what clients send to it and admission judges.
+/// The body of a subresource, as clients send it and admission receives it.
 pub trait Body: Send + Sync {
     fn subresource(&self) -> &'static str;
 
@@ -48,7 +48,7 @@ pub trait Body: Send + Sync {
 
     fn show(&self, object: &Object) -> Object;
 
-    /// Takes what admission changed in the body into the object.
+    /// Copies the changes that admission made to the body into the object.
     fn take_back(&self, body: &Object, object: &mut Object);
 }
 
@@ -101,7 +101,7 @@ pub async fn replace(
         server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
         let error =
             FieldError::invalid(FieldPath::new("metadata.resourceVersion"), 0, "must be specified for an update");
-        // Here kube-apiserver puts the resource where other refusals have the kind.
+        // kube-apiserver names the resource here, where other errors name the kind.
         let resource = target.resource.kind.group_resource();
         return Err(Status::invalid(&GroupKind::new(resource.group, resource.resource), &target.name, &[error]));
     }
@@ -113,7 +113,7 @@ pub async fn replace(
     change(server, ctx, target, &Replace { object, options }, options).await
 }
 
-/// Runs a change against the stored object until it is written or must be given up.
+/// Runs a change against the stored object until it is written or fails.
 pub async fn change(
     server: &Server,
     ctx: &Context,
@@ -168,7 +168,7 @@ pub async fn change(
 struct Prepared {
     /// In the storage version.
     object: Object,
-    /// The last finalizer of a deleted object is gone: it goes now.
+    /// The last finalizer of a deleted object was removed: remove the object.
     remove: bool,
 }
 
@@ -198,7 +198,7 @@ async fn prepare(
             strategy.prepare_status(&mut new, &old, &write);
             validate::on_status_update(ctx, resource, &new, &old)
         }
-        // What a finalize may change has been sorted out already; the rules for updates would undo it.
+        // Other changes were dropped before; the rules for updates would undo this one.
         "finalize" => namespace::validate_finalize(&new),
         "ephemeralcontainers" | "resize" => change_pod_part(target, &mut new, &old),
         "approval" => {
@@ -215,7 +215,7 @@ async fn prepare(
                 new.set_generation(old.generation().saturating_add(1));
             }
             match subresource {
-                // A scheduler's choice of node is the one change of a pod that its rules for updates would refuse.
+                // Setting the node is the one change of a pod that the rules for updates would refuse.
                 "binding" => Vec::new(),
                 _ => validate::on_update(ctx, resource, &new, &old),
             }
@@ -233,7 +233,7 @@ async fn prepare(
     Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
 }
 
-/// What admission is asked: about the object, or about the body that stands for it.
+/// The input of admission: the object, or the body of the subresource.
 struct Question<'a> {
     target: Cow<'a, Target>,
     operation: Operation,
@@ -281,7 +281,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Ephemeral containers and resources of a pod change by rules of their own; all else of it stays.
+/// Ephemeral containers and resources of a pod have rules of their own; the rest of the pod is unchanged.
 fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<FieldError> {
     let is_resize = target.subresource == "resize";
     if is_resize {
@@ -301,7 +301,7 @@ fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<Field
     errors
 }
 
-/// The object a client sends must be the one it means.
+/// Checks that resourceVersion and uid, where given, are those of the stored object.
 fn check_identity(target: &Target, new: &mut Object, current: &Object) -> Result<(), Status> {
     let resource = target.resource.kind.group_resource();
     let revision = new.resource_version();
@@ -348,7 +348,7 @@ pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object)
     *new = kept;
 }
 
-/// Finalizing a namespace says which of its own finalizers are left, and nothing else.
+/// A finalize changes the namespace's own finalizers and nothing else.
 fn keep_all_but_finalizers(new: &mut Object, old: &Object) {
     let mut kept = old.clone();
     copy(&mut kept, new, &["spec", "finalizers"]);

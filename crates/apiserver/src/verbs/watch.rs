@@ -20,7 +20,7 @@ use crate::server::Server;
 
 /// Interval of bookmarks to watchers that request them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// The last bookmark comes this long before the end of the watch.
+/// Time between the last bookmark and the end of the watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Watches without a timeout end after this long, plus up to as much again so that they do not all end at once.
 const DURATION_MIN: Duration = Duration::from_secs(1800);
@@ -41,7 +41,7 @@ pub enum WatchItem {
     Error(Status),
 }
 
-/// A watch under way. Ask for the next batch until there is none.
+/// A running watch. Call `next` until it returns `None`.
 pub struct Watch {
     /// Objects of the initial state that are still to be sent; `None` when there are none.
     initial: Option<Arc<Backlog<VecDeque<Arc<Entry>>>>>,
@@ -206,7 +206,7 @@ impl Watch {
         if now < last { usual.min(last) } else { usual }
     }
 
-    /// A bookmark, or the changes that turned out to have come before it.
+    /// Returns a bookmark, or changes that arrived before it.
     fn bookmark(&mut self) -> Vec<WatchItem> {
         match self.watcher.take() {
             Ok(changes) if changes.is_empty() => {

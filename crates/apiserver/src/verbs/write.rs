@@ -1,4 +1,4 @@
-//! What every write shares: metadata the server owns, validation in layers, and the final form that is stored.
+//! Shared parts of all writes: metadata that the server sets, generated names, and comparisons with the stored object.
 
 use object::{FieldError, Object, Status};
 use rand::RngExt;
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::request::WriteOptions;
 use crate::served_resources::Resource;
 
-/// How the options of a write are shown to admission.
+/// Returns the options of a write as admission receives them.
 pub fn options_value(kind: &str, options: &WriteOptions) -> Value {
     let mut value = serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": kind});
     if options.dry_run {
@@ -44,7 +44,7 @@ pub fn attributes<'a>(
     }
 }
 
-/// Puts the object into the request's namespace, or says why it cannot go there.
+/// Sets the namespace of the request on the object; an error when the object names another.
 pub fn place_in_namespace(target: &Target, object: &mut Object) -> Result<(), Status> {
     if !target.resource.kind.namespaced {
         object.remove(&["metadata", "namespace"]);
@@ -76,7 +76,7 @@ pub fn generate_name(base: &str) -> String {
     base[..end].chars().chain(suffix).collect()
 }
 
-/// Metadata a server fills in and a client may not choose.
+/// Sets the metadata that a client may not choose.
 pub fn stamp_new(ctx: &Context, object: &mut Object, counts_generation: bool) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         object.remove(&["metadata", field]);
@@ -94,7 +94,7 @@ pub fn counts_generation(resource: &Resource) -> bool {
     resource.custom.is_some() || resource.kind.strategy.counts_generation()
 }
 
-/// Keeps what a client cannot change.
+/// Restores the metadata that a client cannot change.
 pub fn keep_system_fields(new: &mut Object, old: &Object) {
     for field in
         ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName"]

@@ -1,4 +1,4 @@
-//! A server in this process with dynamic admission, and a webhook server that answers as a test tells it to.
+//! A server in this process with dynamic admission, and a webhook server with configurable answers.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -15,6 +15,7 @@ use apiserver::audit::{Audit, Level, Policy, Rotation};
 use apiserver::auth::{Auth, AuthConfig, ServiceAccountConfig};
 use apiserver::context::Context;
 use apiserver::documents::Version;
+use apiserver::extension::Extension;
 use apiserver::http::{Peer, RequestBody, handle};
 use apiserver::limits::LimitsConfig;
 use apiserver::server::{Server, ServerConfig};
@@ -83,6 +84,19 @@ impl World {
 
     /// With more kinds, and with steps after the usual ones.
     pub async fn serving(kinds: Vec<kinds::Kind>, more_steps: Vec<Box<dyn Admission>>) -> Self {
+        Self::build(kinds, more_steps, Vec::new()).await
+    }
+
+    /// With paths outside of the API.
+    pub async fn extended(extensions: Vec<Box<dyn Extension>>) -> Self {
+        Self::build(kinds::builtin(), Vec::new(), extensions).await
+    }
+
+    async fn build(
+        kinds: Vec<kinds::Kind>,
+        more_steps: Vec<Box<dyn Admission>>,
+        extensions: Vec<Box<dyn Extension>>,
+    ) -> Self {
         let ca = CertificateAuthority::self_signed("test-ca", Timestamp::now()).expect("an authority");
         let trust = ClientTrust::new(std::slice::from_ref(ca.certificate())).expect("a usable authority");
         let user = |name: &str, groups: &[&str]| (Secret::new(name), User::new(name, groups));
@@ -220,7 +234,7 @@ pub fn patch_response(operations: Value) -> Value {
     json!({"allowed": true, "patchType": "JSONPatch", "patch": patch})
 }
 
-/// Answers at `/NAME` for each name it was told about and remembers what it was asked.
+/// Answers at `/NAME` for each configured name and records the reviews it receives.
 pub struct Webhooks {
     port: u16,
     ca: String,

@@ -36,7 +36,7 @@ pub struct World {
     pub signer: JwtSigner,
 }
 
-/// Who asks: credentials, and headers beside them.
+/// A caller: credentials and additional headers.
 #[derive(Clone, Default)]
 pub struct Caller {
     certificates: Vec<CertificateDer<'static>>,

@@ -13,7 +13,7 @@ use serde_json::{Map as JsonMap, Value};
 
 use super::facts::Facts;
 
-/// An expression and what became of compiling it. What is stored has compiled once; a newer release may think otherwise.
+/// An expression and the result of compiling it. A stored expression compiled once; a newer release may refuse it.
 pub struct Expression {
     text: String,
     program: Result<Program, String>,
@@ -21,9 +21,9 @@ pub struct Expression {
 
 pub struct Conditions(Vec<Expression>);
 
-/// Why an expression gave nothing.
+/// The reason why an expression gave no value.
 pub enum Failure {
-    /// This expression is at fault; the next one may do better.
+    /// This expression failed; the next ones are still evaluated.
     Expression(String),
     /// The budget is spent, and with it the whole evaluation.
     Budget(String),
@@ -86,7 +86,7 @@ impl Conditions {
         &self.0
     }
 
-    /// One that does not hold decides; only when all others hold do failures count.
+    /// One condition that is false decides; errors count only when all others are true.
     pub fn hold(&self, variables: &Activation<'_>) -> Result<bool, String> {
         let mut budget = Budget::for_match_conditions();
         let mut failures = Vec::new();
@@ -107,7 +107,7 @@ impl Conditions {
     }
 }
 
-/// What expressions see of a write.
+/// The variables of a write for expressions.
 pub struct Shown<'a> {
     pub object: Option<&'a Object>,
     pub old: Option<&'a Object>,
@@ -129,7 +129,7 @@ pub fn map<'a>(data: Option<&'a JsonMap<String, Value>>) -> cel::Value<'a> {
     data.map_or(cel::Value::Null, |data| cel::Value::Map(Map::Json { data, schema: None }))
 }
 
-/// Answers `authorizer` in expressions by the roles as they are when the write is judged.
+/// Answers `authorizer` in expressions from the roles at the time of the write.
 pub struct Rights {
     user: Arc<User>,
     /// A copy, as expressions ask while they run; few policies ask at all.

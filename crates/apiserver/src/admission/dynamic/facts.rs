@@ -1,4 +1,4 @@
-//! One write as dynamic admission knows it, whichever webhook or policy is looking.
+//! One write as all webhooks and policies see it.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// A refusal in the words every admission plugin of kube-apiserver uses.
+    /// Returns a refusal with the text of kube-apiserver's admission plugins.
     pub fn forbidden(&self, object: Option<&Object>, detail: impl std::fmt::Display) -> Status {
         let named = self.attributes.name_in_refusals(object);
         Status::forbidden(&self.attributes.resource.kind.group_resource(), named, detail)

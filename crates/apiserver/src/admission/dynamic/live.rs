@@ -11,7 +11,7 @@ use super::CONFIGURATION_GROUP;
 use crate::cache::{Cache, Filter};
 use crate::server::Server;
 
-/// What is compiled from all objects of some resources of `admissionregistration.k8s.io`.
+/// A value compiled from all objects of some resources of `admissionregistration.k8s.io`.
 ///
 /// Nothing waits for the store here: a configuration takes effect when the cache has it, which is soon after its write
 /// is acknowledged. With no change since the last look this costs a few reads of memory.
@@ -25,7 +25,7 @@ pub struct Live<T> {
 
 struct Compiled<T> {
     value: Arc<T>,
-    /// How far each cache had come.
+    /// The revision of each cache at the time of compiling.
     seen: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What webhooks and policies share: which writes they are asked about, and how a write is shown to them.
+//! Shared parts of webhooks and policies: matching of writes, and the form in which they receive a write.
 
 pub mod conditions;
 pub mod facts;
@@ -17,10 +17,10 @@ use crate::served_resources::Resource;
 use facts::Facts;
 use rule::Rule;
 
-/// The group of the configurations themselves, which nothing of this kind may stand in the way of.
+/// The group of the configurations themselves; webhooks and policies never match it.
 const CONFIGURATION_GROUP: &str = "admissionregistration.k8s.io";
 
-/// Which writes a webhook, policy or binding is about.
+/// The writes that a webhook, policy or binding matches.
 pub struct Criteria {
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
@@ -35,7 +35,7 @@ pub struct Criteria {
 /// A selector, or what is wrong with it.
 type Selector = Result<LabelSelector, String>;
 
-/// How a write was matched.
+/// The match of a write.
 pub enum Matched {
     /// As it was asked for.
     AsAsked,
@@ -109,7 +109,7 @@ impl Criteria {
         if selector.is_everything() {
             return Ok(true);
         }
-        // A namespace that is being written is judged by the labels it will have.
+        // A namespace that is being written is matched by its new labels.
         if facts.is_about_namespace()
             && facts.attributes.subresource.is_empty()
             && let Some(object) = object

@@ -47,7 +47,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule is about this write when its resource is seen as `resource`.
+    /// Returns true when the rule matches this write with its resource taken as `resource`.
     pub fn matches(&self, facts: &Facts<'_>, resource: &Resource) -> bool {
         let attributes = facts.attributes;
         let gvk = &resource.kind.gvk;

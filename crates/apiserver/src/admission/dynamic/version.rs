@@ -1,4 +1,4 @@
-//! A write as another served version of its resource shows it.
+//! Converts the objects of a write to another served version of its resource.
 
 use std::borrow::Cow;
 use std::sync::Arc;

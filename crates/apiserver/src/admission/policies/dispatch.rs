@@ -1,4 +1,4 @@
-//! Which policies and bindings are about a write, and what their findings do to it.
+//! Finds the policies and bindings that match a write, and applies their findings to it.
 
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ async fn apply<'p>(
     Ok(())
 }
 
-/// What the policy finds under one binding, once for each of its parameters; or what is wrong with the binding.
+/// Returns the findings of the policy under one binding, once for each of its parameters, or the error of the binding.
 async fn outcomes(
     facts: &Facts<'_>,
     policy: &Policy,

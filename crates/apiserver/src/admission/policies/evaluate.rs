@@ -12,7 +12,7 @@ use crate::admission::dynamic::facts::Facts;
 /// Longer messages from expressions are not shown.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// What an evaluation sees.
+/// The input of an evaluation.
 pub struct Subject<'a> {
     pub facts: &'a Facts<'a>,
     pub shown: Shown<'a>,
@@ -117,7 +117,7 @@ fn validate(policy: &Policy, subject: &Subject<'_>) -> Result<Vec<Denial>, Strin
     Ok(denials)
 }
 
-/// What the client is told: the computed message if it is usable, else the fixed one, else the expression.
+/// Returns the message for the client: the computed one if it is usable, else the fixed one, else the expression.
 fn message(validation: &Validation, variables: &Activation<'_>, budget: &mut Budget) -> Result<String, String> {
     let computed = match &validation.message_expression {
         None => None,

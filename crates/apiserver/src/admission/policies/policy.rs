@@ -97,7 +97,7 @@ impl Policy {
         policy
     }
 
-    /// Whether any of its expressions reads one of the variables.
+    /// Returns true when any of its expressions reads one of the variables.
     fn uses(&self, names: &[&str]) -> bool {
         let messages = self.validations.iter().filter_map(|validation| validation.message_expression.as_ref());
         let mut expressions = (self.conditions.expressions().iter())

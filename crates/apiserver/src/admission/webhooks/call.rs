@@ -1,4 +1,4 @@
-//! One call: the question sent, the answer checked.
+//! One call of a webhook: sends the review and checks the answer.
 
 use base64::Engine;
 use object::{Object, Status};
@@ -11,11 +11,11 @@ use crate::admission::dynamic::facts::Facts;
 use crate::admission::dynamic::request::admission_request;
 use crate::outgoing::{self, Destination, OutgoingError};
 
-/// Why a call does not let the write pass.
+/// The reason why a call does not admit the write.
 pub enum CallError {
-    /// The webhook gave no usable answer; its failure policy says what that means.
+    /// The webhook gave no usable answer; its failure policy decides.
     Failed(String),
-    /// The answer was no, or the call may not be made at all.
+    /// The webhook refused the write, or the call may not be made at all.
     Refused(Box<Status>),
 }
 
@@ -25,14 +25,14 @@ impl CallError {
     }
 }
 
-/// Whether the webhook's answer may carry a patch.
+/// The role of a webhook; only the answer of a mutating one may carry a patch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Mutating,
     Validating,
 }
 
-/// Asks one webhook. The answer is the patch it wants, if it wants any.
+/// Calls one webhook. Returns its patch, if it has any.
 pub async fn call(
     facts: &Facts<'_>,
     hook: &Hook,
@@ -77,7 +77,7 @@ async fn send(facts: &Facts<'_>, hook: &Hook, question: &Value) -> Result<Value,
     })
 }
 
-/// A service that is not there shows when it is called, as for any other unreachable address.
+/// A missing service fails when it is called, as any other unreachable address.
 fn no_destination(hook: &Hook, error: &OutgoingError) -> String {
     let service = &hook.client["service"];
     let text = |key: &str| service[key].as_str().unwrap_or_default();
@@ -96,7 +96,7 @@ fn no_destination(hook: &Hook, error: &OutgoingError) -> String {
 
 fn verify<'a>(answer: &'a Value, review: Review, uid: &str, role: Role) -> Result<&'a Map<String, Value>, String> {
     let response = answer["response"].as_object().ok_or("webhook response was absent")?;
-    // The older review was never checked further, so webhooks that still speak it may rely on that.
+    // kube-apiserver never checked v1beta1 reviews further, so webhooks that use it may rely on that.
     if review == Review::V1beta1 {
         return Ok(response);
     }

@@ -12,7 +12,7 @@ use crate::admission::dynamic::facts::Facts;
 use crate::admission::dynamic::request::admission_request;
 use crate::admission::dynamic::{Criteria, Matched, version};
 
-/// What a webhook may take when it does not say.
+/// The timeout of a webhook that sets none.
 const TIMEOUT_SECONDS: u64 = 10;
 
 pub struct Hook {
@@ -21,10 +21,10 @@ pub struct Hook {
     /// `clientConfig`, as it is written.
     pub client: Value,
     pub timeout: Duration,
-    /// Silence refuses the write; otherwise it is overlooked.
+    /// A call that fails refuses the write; otherwise the failure is ignored.
     pub fails_closed: bool,
     pub side_effects: String,
-    /// May be asked again when a later webhook has changed the object.
+    /// May be called again when a later webhook has changed the object.
     pub reinvocable: bool,
     pub review: Option<Review>,
     criteria: Criteria,
@@ -32,7 +32,7 @@ pub struct Hook {
     asks_rights: bool,
 }
 
-/// The version of `AdmissionReview` a webhook speaks.
+/// The version of `AdmissionReview` that a webhook accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
     V1,
@@ -83,7 +83,7 @@ impl Hook {
         }
     }
 
-    /// Whether the webhook is to be asked about the write, and in which version.
+    /// Returns the version to call the webhook with, if the write matches.
     pub async fn is_called(&self, facts: &Facts<'_>, object: Option<&Object>) -> Result<Option<Matched>, Status> {
         let Some(matched) = self.criteria.matches(facts, object).await? else { return Ok(None) };
         if self.conditions.is_empty() {

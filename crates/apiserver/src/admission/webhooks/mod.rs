@@ -1,4 +1,4 @@
-//! Admission webhooks: servers of others that may change or refuse a write.
+//! Admission webhooks: external servers that may change or refuse a write.
 
 mod call;
 mod hook;

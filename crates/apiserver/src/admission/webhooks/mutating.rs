@@ -12,7 +12,7 @@ use crate::admission::dynamic::{Matched, version};
 use crate::decode;
 use crate::request::Validation;
 
-/// What happened so far, by the index of the webhook.
+/// The state of the calls so far, by the index of the webhook.
 #[derive(Default)]
 struct Rounds {
     round: usize,
@@ -36,7 +36,8 @@ pub async fn run(facts: &Facts<'_>, hooks: &[Hook], object: &mut Object) -> Resu
     if !rounds.changed {
         return Ok(());
     }
-    // The server's own steps complete what webhooks brought in; if they had to, every willing webhook looks again.
+    // The server's own steps complete the changes of webhooks. If they changed anything, webhooks with reinvocation
+    // are called again.
     let before = object.clone();
     let chain = &facts.server.admission;
     chain.mutate_until(super::MUTATING, facts.server, facts.ctx, facts.attributes, object).await?;
@@ -69,7 +70,7 @@ async fn run_round(facts: &Facts<'_>, hooks: &[Hook], object: &mut Object, round
     Ok(())
 }
 
-/// Asks every matching webhook about a write that has no object; a patch is an error then.
+/// Calls every matching webhook for a write that has no object; a patch is an error then.
 pub async fn run_without_object(facts: &Facts<'_>, hooks: &[Hook]) -> Result<(), Status> {
     for (index, hook) in hooks.iter().enumerate() {
         let Some(matched) = hook.is_called(facts, None).await? else { continue };
@@ -151,7 +152,7 @@ fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -
     if object.gvk() != resource.kind.gvk {
         return Ok(object);
     }
-    // The client sent nothing wrong, so the error is not put as one about its request.
+    // The request is not at fault, so the error is not a client error.
     let gvk = &resource.kind.gvk;
     let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
     decode::shape(facts.ctx, resource, object, Validation::Ignore, Vec::new())

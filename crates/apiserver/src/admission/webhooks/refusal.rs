@@ -1,4 +1,4 @@
-//! What a webhook's no looks like to the client.
+//! Turns the refusal of a webhook into the status for the client.
 
 use object::Status;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub fn denied(webhook: &str, result: Option<&Value>) -> Status {
     status
 }
 
-/// What client libraries say about an HTTP status that came without a `Status` object.
+/// Returns the text of client libraries for an HTTP status without a `Status` object.
 pub fn of_code(code: u16, body: &str) -> String {
     let text = match code {
         400 => "the server rejected our request for an unknown reason",

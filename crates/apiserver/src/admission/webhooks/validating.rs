@@ -1,4 +1,4 @@
-//! Validating webhooks: all at once, and one refusal is enough.
+//! Validating webhooks: called in parallel; one refusal is enough.
 
 use futures::future::join_all;
 use object::{Object, Status};
