@@ -41,7 +41,7 @@ const WORKERS: usize = 3;
 const RESILIENT_WORKERS: usize = 16;
 /// Times a binding is written anew when somebody else wrote it in between.
 const TRIES_MAX: usize = 3;
-/// How often to look again whether the control plane has been cut off.
+/// Interval for checking whether the control plane is isolated.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
 /// After a start, or when the machine wakes up, clusters have this long to say that they are back before a loss that was
 /// noted earlier counts.

@@ -1,4 +1,4 @@
-//! What the controllers of this room share: the API, the time, and mirrors of members, namespaces and bindings.
+//! State shared by the controllers of this crate: client, clock, and mirrors of clusters, namespaces and bindings.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::start::Parts;
 use crate::vigil::Vigil;
 
-/// Who writes.
+/// Field manager of the writes.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
 /// Bindings by the clusters they place on.

@@ -137,7 +137,7 @@ async fn commit(
     }
 }
 
-/// How long a finished rebalancer is kept; `None` for ever.
+/// Time a finished rebalancer is kept; `None` means forever.
 fn remaining(spec: &RebalancerSpec, status: &RebalancerStatus, now: Timestamp) -> Option<Duration> {
     let kept = SignedDuration::from_secs(spec.ttl_seconds_after_finished?.into());
     let finished = time::parse(status.finish_time.as_deref()?)?;

@@ -20,7 +20,7 @@ const WORKERS: usize = 1;
 /// Autoscalers by what they scale.
 const BY_TARGET: &str = "target";
 
-/// What an autoscaler scales.
+/// The scale target of an autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Target {
     namespace: String,

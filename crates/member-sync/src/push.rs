@@ -26,7 +26,7 @@ use crate::{connect, removal, workers};
 /// Members that are started or stopped at the same time; one that ends slowly holds up none of the others.
 const CHANGES_MAX: usize = 64;
 
-/// What the room needs.
+/// Dependencies of push-mode sync.
 pub struct Parts {
     /// The control plane.
     pub client: ClusterClient,

@@ -20,7 +20,7 @@ use crate::member::{FIELD_MANAGER, Member, Standing};
 use crate::retain;
 use crate::work_status::{self, Dispatching};
 
-/// How often an object that keeps changing is looked at in one try to delete it.
+/// Maximum reads of an object that keeps changing, per attempt to delete it.
 const LOOKS_MAX: usize = 5;
 
 /// Ends a work that is being deleted.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// The watches on one member. What others run in it is not watched, so a huge member costs little.
 pub struct Watches {
     client: ClusterClient,
-    /// Where the works of the member are.
+    /// Namespace of the member's Works.
     execution_namespace: String,
     queue: Arc<WorkQueue<String>>,
     open: Mutex<HashMap<GroupVersionResource, Watch>>,
@@ -26,7 +26,7 @@ pub struct Watches {
     cancel: CancellationToken,
 }
 
-/// How long things may take, and how long they are made to wait.
+/// Timeouts and delays.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
     /// For the first copy of a resource.

@@ -1,4 +1,4 @@
-//! Who may be impersonated in which cluster, and how the cluster learns of it.
+//! Impersonation rights per cluster, and their delivery.
 
 use std::time::Duration;
 

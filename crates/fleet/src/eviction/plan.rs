@@ -1,4 +1,4 @@
-//! Whether a workload must leave a tainted cluster, and what its binding looks like then.
+//! Decides if a workload must leave a tainted cluster, and plans the change of its binding.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn end_of(toleration: &Toleration, taint: &Taint) -> Option<Timestamp> {
     Some(added.checked_add(patience).unwrap_or(Timestamp::MAX))
 }
 
-/// What becomes of what runs in the cluster: the policy's word, else the plane's.
+/// Returns the purge mode: the policy's, or the default of the control plane.
 pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> String {
     match failover.and_then(|failover| failover.cluster.as_ref()) {
         Some(cluster) if cluster.purge_mode.is_empty() => PurgeMode::Gracefully.as_str().to_owned(),
@@ -113,7 +113,7 @@ pub fn plan_eviction_of_loss(
     Ok(Eviction { purge_mode, reason, producer, message, ..wanted })
 }
 
-/// Why and how a workload leaves.
+/// Reason and mode of the eviction.
 pub fn plan_eviction(purge_mode: String) -> Eviction {
     Eviction { purge_mode, reason: REASON.to_owned(), producer: PRODUCER.to_owned(), ..Eviction::default() }
 }

@@ -1,4 +1,4 @@
-//! How a cluster leaves, and why that always ends.
+//! Removes a cluster; the removal always ends.
 //!
 //! 1. Its execution namespace is deleted, so that no work can be written for it any more; Kubernetes' namespace
 //!    controller deletes the works in it.
@@ -31,7 +31,7 @@ use crate::plane::{FIELD_MANAGER, namespaces};
 /// Works and bindings that are written at the same time.
 const WRITES_AT_ONCE: usize = 16;
 
-/// What is left to go, and since when nothing went.
+/// Remaining objects, and the time of the last progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     stage: Stage,
@@ -45,7 +45,7 @@ enum Stage {
     Bindings,
 }
 
-/// What is known of a cluster that leaves.
+/// The observed state of a cluster that is being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Facts {
     is_ready: bool,

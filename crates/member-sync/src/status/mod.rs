@@ -25,7 +25,7 @@ use crate::member::{FIELD_MANAGER, Member};
 use crate::status::probe::Health;
 use crate::status::room::Room;
 
-/// How often a status that another writer changed meanwhile is written again.
+/// Maximum retries of a status write after a conflict.
 const WRITES_MAX: usize = 3;
 /// The version of a member is asked for every so many beats.
 const BEATS_PER_VERSION: u64 = 6;
@@ -70,7 +70,7 @@ struct Heart {
     beats: u64,
     was_online: bool,
     room: Option<Room>,
-    /// What was last learned, by field of the status.
+    /// The last collected values, by field of the status.
     known: Known,
     tags: DiscoveryTags,
     /// Hears when the nodes come to be of another use.
@@ -231,7 +231,7 @@ impl Known {
     }
 }
 
-/// What a beat found: conditions and fields to be as said, all else to stay.
+/// The result of one status collection: conditions and fields to set.
 struct Report<'a> {
     conditions: Vec<Condition>,
     fields: Vec<(&'static str, &'a Value)>,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Times told of one workload; what is left is told with the last of them.
 const TIMES_MAX: usize = 16;
 
-/// Where `trim_pod` keeps what is read here.
+/// The field in which `trim_pod` keeps the data read here.
 const KEPT: &str = "unschedulable";
 
 /// All pods of a member that wait for a node they do not find.
@@ -21,14 +21,14 @@ pub struct Waiting {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pod {
-    /// Which version of the workload it is of.
+    /// The revision of the workload.
     revision: String,
     created: String,
     since: String,
     message: String,
 }
 
-/// What to keep of a pod; `None` of one that has a node, or is of no Deployment.
+/// Returns the part of a pod to keep; `None` for pods with a node or without a Deployment.
 pub fn kept_of(pod: &Object) -> Option<Value> {
     let conditions = pod.items(&["status", "conditions"]);
     let is_refused = |condition: &&Value| {
