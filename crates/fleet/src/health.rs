@@ -77,7 +77,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
 }
 
-/// Looks at all pull clusters. Tells when the first of those that are silent will have been so for too long.
+/// Checks all pull-mode clusters. Returns the time until the first missing heartbeat exceeds its grace period.
 async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) -> Option<Duration> {
     let mut first: Option<Duration> = None;
     let unseen = plane.vigil.look(plane.clock.now());

@@ -70,7 +70,7 @@ impl Plane {
         Mirror::start(self.client.clone(), spec, cancel.clone())
     }
 
-    /// Tells users what happened, in the name of a component of Karmada.
+    /// Records events under the name of a Karmada component.
     pub fn recorder(&self, component: &'static str, cancel: &CancellationToken) -> Recorder {
         Recorder::start(self.client.clone(), component, Arc::clone(&self.clock), cancel.clone())
     }
@@ -97,7 +97,7 @@ impl Plane {
         self.clusters.list_by(BY_TROUBLE, EVICTING)
     }
 
-    /// Is there a cluster beside this one that is known to be well?
+    /// Reports whether another cluster is known to be ready.
     pub fn has_ready_cluster_beside(&self, cluster: &str) -> bool {
         self.clusters.list().iter().any(|other| other.name() != cluster && !other.is_deleting() && is_ready(other))
     }

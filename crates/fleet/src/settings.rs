@@ -32,7 +32,7 @@ pub struct Settings {
     /// Interval for checking the removal of a cluster, in addition to its triggers.
     pub removal_check_every: Duration,
     /// Time without progress after which the removal of a cluster abandons what blocks it.
-    /// Karmada waits for ever.
+    /// Karmada waits forever.
     pub removal_patience: Duration,
     pub enable_taint_manager: bool,
     pub enable_no_execute_taint_eviction: bool,
@@ -40,8 +40,8 @@ pub struct Settings {
     /// Evictions per second, of each worker as in Karmada or, with the gate ResilientFailover, of all; 0 is one in half
     /// an hour.
     pub resource_eviction_rate: f32,
-    /// How long workloads stay in a cluster that is not ready, or that nobody hears of, where no policy says. Only
-    /// with the gate ResilientFailover: else a taint nobody tolerates drives out at once.
+    /// Default tolerations for clusters that are not ready or unreachable. Only
+    /// with the gate ResilientFailover: otherwise an untolerated taint evicts at once.
     pub default_not_ready_toleration: Duration,
     pub default_unreachable_toleration: Duration,
     /// Interval for recalculating quota usage; zero disables it.
@@ -81,7 +81,7 @@ impl Default for Controllers {
 }
 
 impl Controllers {
-    /// Reads `*,-namespace,hpaScaleTargetMarker`. Names nobody knows are ignored, as in Karmada.
+    /// Reads `*,-namespace,hpaScaleTargetMarker`. Unknown names are ignored, as in Karmada.
     pub fn parse(text: &str) -> Self {
         Self(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
     }

@@ -32,7 +32,7 @@ pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 /// Name of the Work controller, in logs and metrics.
 const CONTROLLER: &str = "execution-controller";
 
-/// Tell users what happened; shared by all members.
+/// Event recorders; shared by all members.
 #[derive(Clone)]
 pub struct Recorders {
     /// As `execution-controller`.
@@ -76,7 +76,7 @@ pub struct Member {
     pub mapper: RestMapper,
     pub watches: Watches,
     pub records: Records,
-    /// Pods that find no node, which what is told of works says too.
+    /// Unschedulable pods, which the status of Works includes.
     pub waiting: Mutex<Waiting>,
     /// Thresholds for changes of its readiness.
     pub threshold: Arc<Mutex<Threshold>>,
@@ -225,7 +225,7 @@ impl Member {
         }
     }
 
-    /// There is news of pods of a Deployment that find no node: if it is of a work, the work tells it.
+    /// Handles a change of unschedulable pods: the Work of the Deployment, if any, reports it.
     pub fn deployment_waits(&self, deployment: &ObjectKey) {
         let gvr = GroupVersionResource::new("apps", "v1", "deployments");
         let Some(found) = self.watches.known(&gvr).and_then(|mirror| mirror.get(deployment)) else { return };

@@ -45,7 +45,7 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(32),
             sync_wait: Duration::from_secs(10),
             reflect_wait: Duration::from_millis(100),
-            // Karmada goes up to 1000 s; whoever mends an admission policy should not wait a quarter of an hour.
+            // Karmada goes up to 1000 s; after an admission policy is fixed, nothing should wait a quarter of an hour.
             backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_secs(300) },
             gate: Gate::default(),
         }

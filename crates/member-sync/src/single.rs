@@ -1,4 +1,4 @@
-//! One member on its own: what an agent beside it runs.
+//! Syncs one member: runs in the agent.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub enum Verdict {
     Leave,
 }
 
-/// A taint nobody tolerates drives out at once; tolerated for some seconds, that long after it was added, whichever
+/// An untolerated taint evicts at once; one tolerated for some seconds, that long after it was added, whichever
 /// taint is first. Of several tolerations of a taint the first counts.
 pub fn judge(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Verdict {
     let mut used = Vec::new();
@@ -48,7 +48,7 @@ pub fn judge(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Ve
     }
 }
 
-/// When the toleration of a taint runs out; `None` where it does not, or where nobody knows since when the taint is.
+/// Returns the time the toleration of a taint expires; `None` when it does not, or the taint has no time.
 fn end_of(toleration: &Toleration, taint: &Taint) -> Option<Timestamp> {
     let added = time::parse(taint.time_added.as_deref()?)?;
     let patience = SignedDuration::from_secs(toleration.toleration_seconds?);
@@ -118,7 +118,7 @@ pub fn plan_eviction(purge_mode: String) -> Eviction {
     Eviction { purge_mode, reason: REASON.to_owned(), producer: PRODUCER.to_owned(), ..Eviction::default() }
 }
 
-/// The state a workload takes along. Where its policy wants it and the member has not told it, the workload stays.
+/// The preserved state of a workload. If the policy requires it and the member has not reported it, the workload stays.
 pub fn state_of(spec: &BindingSpec, status: &BindingStatus, cluster: &str) -> Result<BTreeMap<String, String>, String> {
     let behavior = spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
     let Some(rules) = behavior.and_then(|behavior| behavior.state_preservation.as_ref()) else {

@@ -29,7 +29,7 @@ use crate::status::room::Room;
 const WRITES_MAX: usize = 3;
 /// The version of a member is asked for every so many beats.
 const BEATS_PER_VERSION: u64 = 6;
-/// Watches nobody needs are closed every so many beats.
+/// Number of heartbeats between cleanups of unused watches.
 const BEATS_PER_SWEEP: u64 = 30;
 
 /// Beats until cancelled.
@@ -97,7 +97,7 @@ impl Heart {
     async fn beat(&mut self) -> Result<(), Status> {
         let member = Arc::clone(&self.member);
         let Some(cluster) = member.cluster_object() else { return Ok(()) };
-        // Whoever looks after the Cluster itself comes first.
+        // The cluster controller comes first.
         if !cluster.has_finalizer(FINALIZER) {
             return Ok(());
         }
