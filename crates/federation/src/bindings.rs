@@ -85,7 +85,7 @@ pub fn template_of(reference: &ObjectReference) -> Regarding {
     }
 }
 
-/// Events of the twin controllers, which Karmada tells apart by name.
+/// Event recorders of the controllers of both scopes, which have different names in Karmada.
 pub struct Recorders {
     namespaced: Recorder,
     cluster: Recorder,

@@ -23,14 +23,14 @@ use crate::start::Parts;
 use crate::templates::Templates;
 use crate::work::{BY_SELECTED_KIND, selected_kinds};
 
-/// Who wrote a field, in `managedFields`: the name Karmada's clients look for.
+/// Field manager in `managedFields`: the name Karmada's clients look for.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
 /// Index of bindings: the permanent ids of the policies that claim them.
 pub const BY_POLICY: &str = "policy";
 /// Index of bindings: the label keys that say which bindings need what they carry.
 pub const BY_DEPENDENT: &str = "dependent";
-/// Index of bindings: what their templates need beside themselves, as `dependency_key` writes it.
+/// Index of bindings: the dependencies of their templates, as `dependency_key` writes them.
 pub const BY_DEPENDENCY: &str = "dependency";
 
 /// Shared by all controllers of this crate.

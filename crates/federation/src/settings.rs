@@ -1,4 +1,4 @@
-//! What operators may set, with Karmada's flags and defaults.
+//! Settings of the controllers, with Karmada's flags and defaults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use object::{GroupVersion, GroupVersionKind};
 use propagation::eviction::GRACEFUL_TIMEOUT;
 use propagation::skipped_namespaces::SkippedNamespaces;
 
-/// How the controllers of this crate behave.
+/// Settings of the controllers of this crate.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `--skipped-propagating-apis`.
@@ -85,7 +85,7 @@ impl Default for SkippedApis {
 }
 
 impl SkippedApis {
-    /// Reads `group;group/version;group/version/Kind,Kind;v1/Kind` beside the defaults.
+    /// Reads `group;group/version;group/version/Kind,Kind;v1/Kind` in addition to the defaults.
     pub fn parse(text: &str) -> Result<Self, SettingError> {
         let mut skipped = Self::default();
         for item in text.split(';').filter(|item| !item.is_empty()) {

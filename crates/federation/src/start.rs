@@ -13,7 +13,7 @@ use crate::plane::Plane;
 use crate::settings::Settings;
 use crate::{binding, dependencies, eviction, rollup, work};
 
-/// What the controllers are given.
+/// Dependencies of the controllers.
 #[derive(Clone)]
 pub struct Parts {
     /// The control plane, with the rights of karmada-controller-manager.

@@ -19,13 +19,13 @@ use crate::settings::SkippedApis;
 /// Index of templates: the permanent ids of the policies that claim them.
 pub const BY_CLAIM: &str = "claim";
 
-/// How long changes of definitions are gathered before discovery is asked.
+/// Time that changes of definitions are collected before discovery runs.
 const SETTLE: Duration = Duration::from_millis(200);
 /// A definition is served a moment after it says so; ask once more then.
 const SETTLE_AGAIN: Duration = Duration::from_secs(2);
-/// Servers behind the aggregator change what they serve without telling.
+/// Aggregated API servers change their resources without notice.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(30);
-/// How long the first lists may take before work begins without them.
+/// Maximum time to wait for the first lists before the controllers start.
 const LISTED_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Resources whose changes change what is served.
 const DEFINITIONS: &[(&str, &str)] =
@@ -73,7 +73,7 @@ pub struct Watched {
     pub mirror: Mirror,
     /// Ends when the resource is no longer served.
     pub cancel: CancellationToken,
-    /// Mirrored because somebody asked for it, not because its objects may be propagated.
+    /// Mirrored on request, not because its objects may be propagated.
     pub is_skipped: bool,
 }
 
@@ -172,7 +172,7 @@ impl Templates {
         Ok(self.start_one(&mut state, &resource, true))
     }
 
-    /// Tells of every resource that is mirrored now and of each that comes. One message per resource there is, so the
+    /// Sends every resource that is mirrored now, and each new one. One message per resource there is, so the
     /// channel is as bounded as the API.
     pub fn listen(&self) -> mpsc::UnboundedReceiver<Watched> {
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -21,7 +21,7 @@ use crate::plane::Plane;
 use crate::settings::Settings;
 use crate::start::Parts;
 
-/// When tests begin.
+/// Start time of the tests.
 const NOON: &str = "2026-11-16T12:00:00Z";
 const DEADLINE: Duration = Duration::from_secs(1200);
 /// Longer than any wait between two tries at something that can succeed at once.

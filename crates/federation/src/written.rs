@@ -1,4 +1,4 @@
-//! What was written here and a mirror may not show yet: deciding by an older copy could take a change back unseen.
+//! Tracks writes that a mirror may not show yet: a decision on an older copy could revert them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use object::Object;
 use parking_lot::Mutex;
 
-/// When so many are remembered, those the mirror shows by now are forgotten.
+/// At this count, entries that the mirror shows are dropped.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Versions by key. All are of one API, where versions count upwards.

@@ -1,4 +1,4 @@
-//! Lets whoever may use the proxy of a cluster be impersonated there: unified authentication.
+//! Unified authentication: allows impersonation in a cluster of the users who may use its proxy.
 //!
 //! Every cluster with an impersonator secret gets a ClusterRole that may impersonate the users, service accounts and
 //! groups who are bound to a role over `clusters/proxy` (or over `proxying/proxy` of the search), and its binding. Both

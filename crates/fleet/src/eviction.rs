@@ -39,9 +39,9 @@ const NAMES: [&str; 2] = ["binding-eviction", "cluster-binding-eviction"];
 const WORKERS: usize = 3;
 /// Where all keep to one rate together, more of them only write at the same time, which is cheaper.
 const RESILIENT_WORKERS: usize = 16;
-/// Times a binding is written anew when somebody else wrote it in between.
+/// Retries of a binding write after a conflict.
 const TRIES_MAX: usize = 3;
-/// How often to look again whether the control plane has been cut off.
+/// Interval for checking whether the control plane is isolated.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(5);
 /// After a start, or when the machine wakes up, clusters have this long to say that they are back before a loss that was
 /// noted earlier counts.

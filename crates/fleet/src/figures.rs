@@ -1,4 +1,4 @@
-//! Tells of every member what it has and whether it is ready, whoever looked: push members and pull members alike.
+//! Exports the capacity and readiness of every member as metrics, in push and pull mode.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         let members = &plane.metrics.members;
         match change.now.as_deref().map(|cluster| api::read_at::<ClusterStatus>(cluster, &["status"])) {
             Some(Ok(status)) => members.observed(&change.key.name, &status),
-            // What cannot be read is not told of, and what was told still stands.
+            // A cluster that cannot be read keeps its last metrics.
             Some(Err(_)) => {}
             None => members.forget(&change.key.name),
         }

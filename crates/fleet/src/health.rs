@@ -21,7 +21,7 @@ use crate::plane::{FIELD_MANAGER, Plane};
 /// However near the end of a patience is, there is this much time between two looks.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// How long a cluster may be silent.
+/// Grace periods for missing heartbeats.
 #[derive(Clone, Copy, Debug)]
 struct Grace {
     /// Once it has said anything.
@@ -31,7 +31,7 @@ struct Grace {
 }
 
 impl Grace {
-    /// How much longer it may be silent; `None` when it has been for too long.
+    /// Time left of the grace period; `None` when it is over.
     fn left(self, seen: &Seen, signs: &Signs, now: Timestamp) -> Option<Duration> {
         let patience = if signs.ready.is_some() { self.running } else { self.starting };
         let patience = SignedDuration::try_from(patience).unwrap_or(SignedDuration::MAX);
@@ -49,11 +49,11 @@ struct Seen {
     renewed: Option<Timestamp>,
 }
 
-/// What a look at a cluster shows.
+/// The observed state of a cluster.
 struct Signs {
     ready: Option<Condition>,
     created: Timestamp,
-    /// When its Lease was last renewed, by the clock of its agent.
+    /// Time of the last Lease renewal, by the clock of the agent.
     renewed: Option<Timestamp>,
 }
 
@@ -77,7 +77,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     }
 }
 
-/// Looks at all pull clusters. Tells when the first of those that are silent will have been so for too long.
+/// Checks all pull-mode clusters. Returns the time until the first missing heartbeat exceeds its grace period.
 async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) -> Option<Duration> {
     let mut first: Option<Duration> = None;
     let unseen = plane.vigil.look(plane.clock.now());

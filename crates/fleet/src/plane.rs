@@ -1,4 +1,4 @@
-//! What the controllers of this room share: the API, the time, and mirrors of members, namespaces and bindings.
+//! State shared by the controllers of this crate: client, clock, and mirrors of clusters, namespaces and bindings.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::start::Parts;
 use crate::vigil::Vigil;
 
-/// Who writes.
+/// Field manager of the writes.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
 /// Bindings by the clusters they place on.
@@ -70,7 +70,7 @@ impl Plane {
         Mirror::start(self.client.clone(), spec, cancel.clone())
     }
 
-    /// Tells users what happened, in the name of a component of Karmada.
+    /// Records events under the name of a Karmada component.
     pub fn recorder(&self, component: &'static str, cancel: &CancellationToken) -> Recorder {
         Recorder::start(self.client.clone(), component, Arc::clone(&self.clock), cancel.clone())
     }
@@ -97,7 +97,7 @@ impl Plane {
         self.clusters.list_by(BY_TROUBLE, EVICTING)
     }
 
-    /// Is there a cluster beside this one that is known to be well?
+    /// Reports whether another cluster is known to be ready.
     pub fn has_ready_cluster_beside(&self, cluster: &str) -> bool {
         self.clusters.list().iter().any(|other| other.name() != cluster && !other.is_deleting() && is_ready(other))
     }

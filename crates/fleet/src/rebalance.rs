@@ -1,4 +1,4 @@
-//! Has workloads placed anew that a WorkloadRebalancer names, and notes what became of each.
+//! Reschedules the workloads of a WorkloadRebalancer, and records the result of each.
 //!
 //! Writes `spec.rescheduleTriggeredAt` of bindings and the status of WorkloadRebalancers, and deletes those whose time
 //! after finishing is over.
@@ -97,7 +97,7 @@ fn merge(spec: &RebalancerSpec, before: &RebalancerStatus, generation: i64) -> R
     }
 }
 
-/// Asks the scheduler to place a workload anew, as of when the rebalancer was made. One that was asked for later stays.
+/// Requests a reschedule of a workload as of the creation of the rebalancer. A later request is kept.
 async fn trigger(plane: &Plane, workload: &WorkloadReference, made_at: &str) -> Result<(), Status> {
     let name = binding_name(&workload.kind, &workload.name);
     let target = match workload.namespace.as_str() {
@@ -137,7 +137,7 @@ async fn commit(
     }
 }
 
-/// How long a finished rebalancer is kept; `None` for ever.
+/// Time a finished rebalancer is kept; `None` means forever.
 fn remaining(spec: &RebalancerSpec, status: &RebalancerStatus, now: Timestamp) -> Option<Duration> {
     let kept = SignedDuration::from_secs(spec.ttl_seconds_after_finished?.into());
     let finished = time::parse(status.finish_time.as_deref()?)?;

@@ -41,7 +41,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 
 fn clusters_in_new_condition(change: &Change) -> Vec<ObjectKey> {
     let (Some(before), Some(now)) = (&change.before, &change.now) else {
-        // What was there at the start may have changed while nobody looked.
+        // Objects of the first list may have changed during downtime.
         return if change.is_initial { vec![change.key.clone()] } else { Vec::new() };
     };
     let is_same = |field: &str| before.get(&["status", field]) == now.get(&["status", field]);

@@ -15,7 +15,7 @@ use crate::plane::{FIELD_MANAGER, Plane};
 
 const COMPONENT: &str = "deployment-replicas-syncer";
 const WORKERS: usize = 2;
-/// How soon to look again while what members report is still on its way.
+/// Interval for checking again while member status is incomplete.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 struct Replicas {
@@ -26,7 +26,7 @@ struct Replicas {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     Nothing,
-    /// What members report has not all come back yet.
+    /// The status of some members is still missing.
     LookAgain,
     Set(i64),
 }

@@ -20,7 +20,7 @@ const WORKERS: usize = 1;
 /// Autoscalers by what they scale.
 const BY_TARGET: &str = "target";
 
-/// What an autoscaler scales.
+/// The scale target of an autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Target {
     namespace: String,
@@ -53,7 +53,7 @@ fn targets_of_change(change: &Change) -> Vec<Target> {
 
 async fn reconcile(marker: Arc<Marker>, target: Target) -> Result<Outcome, ReconcileError> {
     let scaling = marker.autoscalers.list_by(BY_TARGET, &target.to_string());
-    // Nobody but the author of the autoscaler can mend this.
+    // Only the author of the autoscaler can fix this.
     let Some(group_version) = GroupVersion::parse(&target.api_version) else { return Ok(Outcome::Done) };
     let resource = marker.mapper.resource_of(&group_version.kind(target.kind.as_str())).await?;
     let place = ResourceRef::namespaced(&resource.gvr, &target.namespace, &target.name);

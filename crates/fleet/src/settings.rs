@@ -1,4 +1,4 @@
-//! What may be set about the fleet's controllers, with Karmada's defaults.
+//! Settings of the fleet controllers, with Karmada's defaults.
 
 use std::time::Duration;
 
@@ -35,16 +35,16 @@ pub enum PurgeMode {
 pub struct Settings {
     pub controllers: Controllers,
     pub skipped_namespaces: SkippedNamespaces,
-    /// How often the signs of life of pull clusters are looked at.
+    /// Interval for checking the leases of pull-mode clusters.
     pub cluster_monitor_period: Duration,
-    /// How long a pull cluster may be silent.
+    /// Grace period after the last heartbeat of a pull-mode cluster.
     pub cluster_monitor_grace_period: Duration,
-    /// How long a pull cluster may be silent that never said anything.
+    /// Grace period before the first heartbeat of a pull-mode cluster.
     pub cluster_startup_grace_period: Duration,
-    /// How often the removal of a cluster looks again, beside what wakes it.
+    /// Interval for checking the removal of a cluster, in addition to its triggers.
     pub removal_check_every: Duration,
-    /// How long the removal of a cluster goes on without any progress before what holds it up is left behind.
-    /// Karmada waits for ever.
+    /// Time without progress after which the removal of a cluster abandons what blocks it.
+    /// Karmada waits forever.
     pub removal_patience: Duration,
     pub enable_taint_manager: bool,
     pub enable_no_execute_taint_eviction: bool,
@@ -52,11 +52,11 @@ pub struct Settings {
     /// Evictions per second, of each worker as in Karmada or, with the gate ResilientFailover, of all; 0 is one in half
     /// an hour.
     pub resource_eviction_rate: f32,
-    /// How long workloads stay in a cluster that is not ready, or that nobody hears of, where no policy says. Only
-    /// with the gate ResilientFailover: else a taint nobody tolerates drives out at once.
+    /// Default tolerations for clusters that are not ready or unreachable. Only
+    /// with the gate ResilientFailover: otherwise an untolerated taint evicts at once.
     pub default_not_ready_toleration: Duration,
     pub default_unreachable_toleration: Duration,
-    /// How often the use of quotas is counted anew; zero never does.
+    /// Interval for recalculating quota usage; zero disables it.
     pub federated_resource_quota_sync_period: Duration,
     pub concurrent_cluster_syncs: usize,
     pub concurrent_namespace_syncs: usize,

@@ -18,7 +18,7 @@ use crate::{
     scale_targets, taint_policies,
 };
 
-/// What the room works with.
+/// Dependencies of the controllers.
 pub struct Parts {
     /// The plane's own API.
     pub client: ClusterClient,

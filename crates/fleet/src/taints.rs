@@ -23,7 +23,7 @@ pub fn change(taints: &[Value], add: &[Taint], remove: &[Taint], now: Timestamp)
     kept.cloned().chain(added).collect()
 }
 
-/// The taints as Karmada's events tell them.
+/// The taints in the form of Karmada's events.
 pub fn describe(taints: &[Value]) -> String {
     if taints.is_empty() {
         return "cluster now does not have taints".to_owned();

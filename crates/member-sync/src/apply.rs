@@ -13,7 +13,7 @@ use crate::manifest::Manifest;
 use crate::member::{FIELD_MANAGER, Member};
 use crate::{retain, work_status};
 
-/// What applying did, and the object as it is in the member now.
+/// The result of applying a manifest, with the object in the member.
 #[derive(Clone, Debug)]
 pub struct Applied {
     pub object: Arc<Object>,
@@ -28,10 +28,10 @@ pub enum Action {
     Updated,
 }
 
-/// Why a manifest is not in the member as it should be. The text is for users.
+/// The reason a manifest was not applied. The text is shown to users.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// What is in the member is not known, so nothing was done.
+    /// The state of the member is unknown, so nothing was done.
     #[error("{0}")]
     Look(#[source] Status),
     #[error("{0}")]
@@ -66,7 +66,7 @@ fn is_passing(status: &Status) -> bool {
     is_unreachable(status) || status.code == 429 || status.code >= 500
 }
 
-/// Where a manifest goes.
+/// The target of a manifest.
 pub struct Place {
     pub resource: ApiResource,
     pub key: ObjectKey,

@@ -16,7 +16,7 @@ use object::{Object, Status};
 
 use crate::settings::Settings;
 
-/// Why there is no client for a member. The text is for users: it ends up in the Ready condition.
+/// The reason there is no client for a member. The text is shown to users in the Ready condition.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     #[error("the api endpoint of cluster {0} is empty")]
@@ -44,7 +44,7 @@ pub fn connect(
     Ok(ClusterClient::connect(Endpoint::Remote(config))?)
 }
 
-/// How the member is reached; the rules and refusals are Karmada's.
+/// Builds the client configuration of a member; the rules and errors are Karmada's.
 pub fn remote_config(
     cluster: &str,
     spec: &ClusterSpec,

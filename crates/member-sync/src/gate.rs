@@ -1,4 +1,4 @@
-//! Whether what is in the member may be changed: not while the control plane is in safe mode after a restore.
+//! Blocks changes of the member while the control plane is in safe mode after a restore.
 //!
 //! A pushing plane knows by itself. An agent asks its plane, and anew before it acts when the answer is old: the plane may
 //! have been lost and restored while the agent ran. Planes that are not Flotilla have no such mode.
@@ -16,11 +16,11 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer counts. No plane is stopped, restored and started within it.
+/// Time an answer is valid. A control plane cannot be stopped, restored and started within it.
 const ANSWER_COUNTS: Duration = Duration::from_secs(1);
-/// How long it counts that a plane has no such path.
+/// Time for which a missing endpoint is remembered.
 const ABSENCE_COUNTS: Duration = Duration::from_secs(60);
-/// How often is looked whether safe mode has ended.
+/// Interval for checking whether safe mode has ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Gate {
 }
 
 impl Asking {
-    /// What was last said.
+    /// The last answer.
     async fn known(&self) -> Verdict {
         self.answer.lock().await.0
     }

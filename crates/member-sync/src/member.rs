@@ -26,13 +26,13 @@ use crate::status::unschedulable::Waiting;
 use crate::watches::{Waits, Watches, work_of_object};
 use crate::{dispatch, removal, status, workers};
 
-/// Whoever writes through this crate.
+/// Field manager of this crate.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
-/// What handles works is called, in logs and figures.
+/// Name of the Work controller, in logs and metrics.
 const CONTROLLER: &str = "execution-controller";
 
-/// Tell users what happened; shared by all members.
+/// Event recorders; shared by all members.
 #[derive(Clone)]
 pub struct Recorders {
     /// As `execution-controller`.
@@ -48,7 +48,7 @@ impl Recorders {
     }
 }
 
-/// What all members of a control plane share.
+/// State shared by all members of a control plane.
 #[derive(Clone)]
 pub struct Plane {
     pub client: ClusterClient,
@@ -70,22 +70,22 @@ pub struct Member {
     pub cluster: String,
     pub execution_namespace: String,
     pub client: ClusterClient,
-    /// Why there is no client, where there is none; `client` then refuses every call.
+    /// The reason there is no client; `client` then refuses every call.
     pub link_problem: Option<String>,
     pub queue: Arc<WorkQueue<String>>,
     pub mapper: RestMapper,
     pub watches: Watches,
     pub records: Records,
-    /// Pods that find no node, which what is told of works says too.
+    /// Unschedulable pods, which the status of Works includes.
     pub waiting: Mutex<Waiting>,
-    /// When its readiness is believed to have changed.
+    /// Thresholds for changes of its readiness.
     pub threshold: Arc<Mutex<Threshold>>,
     /// Asks for a heartbeat now.
     pub poke: Notify,
     cancel: CancellationToken,
 }
 
-/// How the control plane sees the member.
+/// The state of the member as its Cluster shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     pub is_ready: bool,
@@ -225,7 +225,7 @@ impl Member {
         }
     }
 
-    /// There is news of pods of a Deployment that find no node: if it is of a work, the work tells it.
+    /// Handles a change of unschedulable pods: the Work of the Deployment, if any, reports it.
     pub fn deployment_waits(&self, deployment: &ObjectKey) {
         let gvr = GroupVersionResource::new("apps", "v1", "deployments");
         let Some(found) = self.watches.known(&gvr).and_then(|mirror| mirror.get(deployment)) else { return };

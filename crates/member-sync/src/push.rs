@@ -26,7 +26,7 @@ use crate::{connect, removal, workers};
 /// Members that are started or stopped at the same time; one that ends slowly holds up none of the others.
 const CHANGES_MAX: usize = 64;
 
-/// What the room needs.
+/// Dependencies of push-mode sync.
 pub struct Parts {
     /// The control plane.
     pub client: ClusterClient,
@@ -49,7 +49,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
 
 /// `run` with members that are reached in another way, such as those in the same process.
 pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationToken) {
-    // Events outlive the members that tell them.
+    // The recorders outlive the members.
     let recorders = Recorders::start(&parts.client, &parts.clock, &cancel);
     let mirror = |gvr: &GroupVersionResource| {
         let spec = MirrorSpec::new(gvr);
@@ -164,7 +164,7 @@ impl Manager {
             let Some(cluster) = names::cluster_of_execution_namespace(&key.namespace) else { continue };
             match self.member(cluster) {
                 Some(member) => member.work_changed(before.as_deref(), now.as_deref(), is_initial),
-                // Nobody may be left to end it.
+                // No other task may be left to end it.
                 None if now.is_some_and(|work| work.is_deleting()) => {
                     self.clusters.add_now(cluster.to_owned(), Priority::NORMAL);
                 }
@@ -223,7 +223,7 @@ impl Manager {
         tracing::info!(cluster = name, endpoint = spec.api_endpoint, "a member is synced");
         let running = Running { member: Arc::clone(&member), link, cancel, task };
         self.members.write().insert(name.to_owned(), running);
-        // What changed before it could be told.
+        // Changes before the subscription.
         member.wake_all();
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Manager {
         self.secrets.lock().entry(namespace.to_owned()).or_insert_with(start).clone()
     }
 
-    /// Lets works end whose member is gone for good: nobody could reach what they put there any more.
+    /// Lets works end whose member is gone for good: their objects cannot be reached any more.
     async fn release_orphans(&self, cluster: &str) -> Result<(), Status> {
         let works = self.plane.works.list_within(&names::execution_namespace(cluster));
         let ending: Vec<_> =

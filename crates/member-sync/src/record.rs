@@ -8,7 +8,7 @@ use std::sync::Arc;
 use object::Object;
 use parking_lot::Mutex;
 
-/// What is remembered of each work of a member. Bounded by the works there are.
+/// The record of each Work of a member. Bounded by the number of Works.
 #[derive(Default)]
 pub struct Records {
     works: Mutex<HashMap<String, WorkRecord>>,

@@ -67,7 +67,7 @@ fn with_unschedulable(member: &Member, observed: &Object, status: Option<Value>)
     Some(status)
 }
 
-/// Tells of the first look and of a health that is not what it was. Karmada tells of every look; only these are news.
+/// Records events for the first status and for changes of health. Karmada records every status.
 pub fn tell_status(member: &Member, work: &Object, manifest: Manifest<'_>, before: Option<&str>, is: &str) {
     let recorder = &member.plane.recorders.work_status;
     if before.is_none() {

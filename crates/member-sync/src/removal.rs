@@ -20,7 +20,7 @@ use crate::member::{FIELD_MANAGER, Member, Standing};
 use crate::retain;
 use crate::work_status::{self, Dispatching};
 
-/// How often an object that keeps changing is looked at in one try to delete it.
+/// Maximum reads of an object that keeps changing, per attempt to delete it.
 const LOOKS_MAX: usize = 5;
 
 /// Ends a work that is being deleted.
@@ -36,7 +36,7 @@ pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> 
     match (standing.is_ready, standing.is_leaving) {
         (true, _) => {
             if let Err(status) = clear(member, work).await {
-                // Not answering is told by the member's Ready condition; a line per work and try would say no more.
+                // The Ready condition shows that the member does not answer; a log line per attempt adds nothing.
                 return if is_unreachable(&status) { Ok(Outcome::Retry) } else { Err(status.into()) };
             }
         }

@@ -1,4 +1,4 @@
-//! What of an object in a member stays when its manifest is applied again, and whether anything differs at all.
+//! Retains fields of an object in a member when its manifest is applied again, and detects differences.
 
 use std::collections::BTreeSet;
 

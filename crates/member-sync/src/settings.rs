@@ -12,20 +12,20 @@ use crate::gate::Gate;
 pub struct Settings {
     /// Works of one member that are handled at the same time.
     pub workers: usize,
-    /// How often a member is asked whether it is well and what it can take.
+    /// Interval for collecting the status of a member.
     pub heartbeat: Duration,
-    /// How long a member must answer before it counts as ready again.
+    /// Time a member must be healthy before it is ready again.
     pub success_threshold: Duration,
-    /// How long a member must fail before it counts as not ready.
+    /// Time a member must fail before it is not ready.
     pub failure_threshold: Duration,
-    /// Whether nodes and pods of members are watched to know what they can take.
+    /// Watch the nodes and pods of members to estimate their capacity.
     pub resource_modeling: bool,
     /// A member's own flow control is what bounds us; this only stops a runaway.
     pub rate_limit: Option<RateLimit>,
     pub request_timeout: Duration,
-    /// How long the first look at a member waits for the copies of its objects.
+    /// Time the first status collection waits for the mirrors of a member.
     pub sync_wait: Duration,
-    /// How long a change of status in a member waits for the next before it is told.
+    /// Delay that groups status changes of a member into one write.
     pub reflect_wait: Duration,
     /// Between tries of a work that failed.
     pub backoff: Backoff,
@@ -45,7 +45,7 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(32),
             sync_wait: Duration::from_secs(10),
             reflect_wait: Duration::from_millis(100),
-            // Karmada goes up to 1000 s; whoever mends an admission policy should not wait a quarter of an hour.
+            // Karmada goes up to 1000 s; after an admission policy is fixed, nothing should wait a quarter of an hour.
             backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_secs(300) },
             gate: Gate::default(),
         }

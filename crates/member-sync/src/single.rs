@@ -1,4 +1,4 @@
-//! One member on its own: what an agent beside it runs.
+//! Syncs one member: runs in the agent.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::member::{Member, Plane, Recorders};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
 
-/// What one member needs.
+/// Dependencies of the sync of one member.
 pub struct MemberParts {
     pub plane: ClusterClient,
     pub member: ClusterClient,

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// The watches on one member. What others run in it is not watched, so a huge member costs little.
 pub struct Watches {
     client: ClusterClient,
-    /// Where the works of the member are.
+    /// Namespace of the member's Works.
     execution_namespace: String,
     queue: Arc<WorkQueue<String>>,
     open: Mutex<HashMap<GroupVersionResource, Watch>>,
@@ -26,7 +26,7 @@ pub struct Watches {
     cancel: CancellationToken,
 }
 
-/// How long things may take, and how long they are made to wait.
+/// Timeouts and delays.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
     /// For the first copy of a resource.
@@ -59,7 +59,7 @@ impl Watches {
     pub async fn of(&self, gvr: &GroupVersionResource) -> Mirror {
         let watch = self.opened(gvr);
         if !watch.mirror.is_synced() {
-            // The timeout counts from the opening: whoever comes later does not wait again.
+            // The timeout counts from the opening: later callers do not wait again.
             let _ = tokio::time::timeout_at(watch.opened + self.waits.sync, watch.mirror.synced()).await;
         }
         watch.mirror
@@ -71,7 +71,7 @@ impl Watches {
         open.get(gvr).map(|watch| watch.mirror.clone()).filter(Mirror::is_synced)
     }
 
-    /// Begins every copy anew: after the member was away, what it says now counts.
+    /// Restarts every mirror: after the member was away, its current state counts.
     pub fn restart(&self) {
         for (_, watch) in self.open.lock().drain() {
             watch.cancel.cancel();

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::member::FIELD_MANAGER;
 
-/// How the manifests of a work fared.
+/// The result of applying the manifests of a Work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub manifests: usize,
     pub applied: usize,
     /// Something was written into the member.
     pub has_written: bool,
-    /// What was missing had been there before.
+    /// A missing object existed before.
     pub is_recreation: bool,
     /// In the order of the manifests.
     pub errors: Vec<String>,
@@ -29,7 +29,7 @@ pub fn is_applied(status: &WorkStatus) -> bool {
     find_condition(&status.conditions, CONDITION_APPLIED).is_some_and(|applied| applied.status == "True")
 }
 
-/// Whether a work is on its way into its member.
+/// The dispatching state of a Work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dispatching {
     Yes,
@@ -39,7 +39,7 @@ pub enum Dispatching {
     Unchanged,
 }
 
-/// Whether safe mode keeps the work from its member.
+/// Reports whether safe mode holds the Work back from its member.
 pub fn is_held(status: &WorkStatus) -> bool {
     find_condition(&status.conditions, CONDITION_DISPATCHING).is_some_and(|held| held.reason == safe_mode::REASON)
 }
@@ -109,7 +109,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: &str, now: &str) -
     }
 }
 
-/// What the work said of a manifest before.
+/// Returns the previous status of a manifest.
 pub fn manifest_status(status: &WorkStatus, ordinal: usize) -> Option<&ManifestStatus> {
     status.manifest_statuses.iter().find(|known| usize::try_from(known.identifier.ordinal) == Ok(ordinal))
 }

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::claim::{claim, unclaim};
 use crate::policy::{Policy, Scope};
 
-/// Which of the twins binds a template.
+/// The scope of a template's binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Twin {
     /// ResourceBinding, for namespaced templates.
@@ -25,10 +25,10 @@ pub enum Twin {
     Cluster,
 }
 
-/// What the interpreter says a template runs.
+/// The replicas or components of a template, as the interpreter reports them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Interpreted {
-    /// It runs nothing, or nobody knows.
+    /// It has no replicas, or its kind has no interpreter for them.
     #[default]
     Nothing,
     Replicas(i32, Option<ReplicaRequirements>),
@@ -37,7 +37,7 @@ pub enum Interpreted {
 
 /// Everything a binding is made of.
 pub struct BindingInputs<'a> {
-    /// As the API has it after it was claimed: the binding tells its version.
+    /// As the API has it after it was claimed: the binding records its version.
     pub template: &'a Object,
     pub policy: &'a Policy,
     pub interpreted: Interpreted,
@@ -46,7 +46,7 @@ pub struct BindingInputs<'a> {
     pub features: &'a Features,
 }
 
-/// What has to be written so that the binding is as desired.
+/// The write a binding needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BindingPlan {
     Create(Object),

@@ -1,4 +1,4 @@
-//! Which changes of a template matter, and which of those came from the control plane itself.
+//! Detects changes of a template that matter, and those made by the control plane itself.
 
 use api::work::LABEL_SKIP_AUTO_PROPAGATION;
 use object::Object;

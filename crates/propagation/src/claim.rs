@@ -1,4 +1,4 @@
-//! How templates and bindings say which policy they belong to, and what that means for a template now.
+//! The claim of a policy on templates and bindings, and the decision that follows for a template.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use object::Object;
 use crate::policy::{Policy, PolicyKey, Scope};
 use crate::policy_index::PolicyIndex;
 
-/// Which policy an object belongs to.
+/// The policy an object belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub policy: PolicyKey,
     pub id: String,
 }
 
-/// What is to be done with a template.
+/// The next step for a template.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// Something else than a policy propagates it, such as a MultiClusterService.

@@ -1,4 +1,4 @@
-//! What a template needs beside itself goes where it goes: through bindings attached to the template's own.
+//! Propagates the dependencies of a template with it, through bindings attached to the template's own.
 //!
 //! The binding that needs is the dependent, the one that carries what is needed is attached. An attached binding
 //! remembers who needs it, and where, in `spec.requiredBy`; it may be claimed by a policy of its own as well.
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::binding::{is_of_other_owner, owner_reference, replace, resource_reference};
 use crate::claim::remove_entry;
 
-/// How objects that a binding carries are treated; attached bindings take it from those that need them.
+/// Conflict resolution and preservation of a binding's objects. Attached bindings inherit both from their dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Treatment {
     /// Take over objects that are there already.
@@ -33,7 +33,7 @@ pub enum TreatmentConflict {
     PreserveOnDeletion,
 }
 
-/// What has to be written so that a binding is attached.
+/// The write that attaches a binding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attachment {
     Create(Object),
@@ -48,7 +48,7 @@ pub fn dependent_label(namespace: &str, name: &str) -> String {
     format!("{LABEL_DEPENDED_BY_PREFIX}{}", binding_reference_key(namespace, name))
 }
 
-/// What a binding was last found to need.
+/// Returns the recorded dependencies of a binding.
 pub fn recorded_dependencies(binding: &Object) -> Result<Vec<DependentObjectReference>, serde_json::Error> {
     match binding.annotation(ANNOTATION_DEPENDENCIES) {
         None | Some("") => Ok(Vec::new()),
@@ -87,7 +87,7 @@ pub fn split_by_namespace(
     dependencies.into_iter().partition(|dependency| dependency.namespace == namespace)
 }
 
-/// The binding that carries an object the dependent needs, were there none. It lives beside the dependent.
+/// The binding that carries an object the dependent needs, were there none. It is in the namespace of the dependent.
 pub fn attached_binding(dependent: &Object, needed: &Object) -> Object {
     let name = binding_name(needed.kind(), needed.name());
     let mut binding = RESOURCE_BINDINGS.object(dependent.namespace(), &name);
@@ -100,7 +100,7 @@ pub fn attached_binding(dependent: &Object, needed: &Object) -> Object {
     binding
 }
 
-/// What turns the binding there is into an attached one. `treatment_of` tells how a dependent wants things treated;
+/// Plans the attachment of a binding. `treatment_of` returns the treatment a dependent requests;
 /// dependents that are gone have no say.
 pub fn plan_attachment(
     attached: Object,
@@ -157,7 +157,7 @@ pub fn is_only_attached(binding: &Object) -> bool {
     binding.get(&["spec", "placement"]).is_none_or(Value::is_null)
 }
 
-/// How a binding wants what it carries treated.
+/// Returns the treatment a binding requests for its objects.
 pub fn treatment(binding: &Object) -> Treatment {
     Treatment {
         overwrites: binding.str_at(&["spec", "conflictResolution"]) == "Overwrite",

@@ -18,26 +18,26 @@ use crate::state::{self, StateError};
 
 pub use crate::eviction::care::{Care, Standing, Standings, assess_with_care};
 
-/// How long a copy stays in the member it leaves, unless its task says otherwise.
+/// Default time a copy stays in the cluster it is evicted from.
 pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What becomes of one task, and why.
+/// The outcome of one eviction task, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is new; its time begins now.
     Begin,
-    /// Somebody decided to keep the copy.
+    /// A user decided to keep the copy.
     KeptByUser,
     /// Not yet healthy elsewhere, and there is time.
     Wait {
         remaining: Duration,
     },
-    /// Somebody decided to let the copy go.
+    /// A user decided to remove the copy.
     ReleasedByUser,
     TimedOut,
     /// The workload is healthy in all members it was scheduled to.
     HealthyElsewhere,
-    /// Its time is up, but nobody can say that the workload is well anywhere else.
+    /// The timeout is over, but the workload is not known to be healthy in another cluster.
     InDoubt,
     /// There is no other place, and the member is well again: the workload stays where it was.
     Returned,
@@ -68,17 +68,17 @@ impl Fate {
     }
 }
 
-/// What becomes of the tasks of a binding.
+/// The outcome of all eviction tasks of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assessment {
     /// In the order of the tasks.
     pub fates: Vec<Fate>,
-    /// When to look again though nothing changed.
+    /// Time until the next check when nothing changes.
     pub again_in: Option<Duration>,
 }
 
 /// Decides on each task. The copy in the old member goes once the workload is healthy in its new ones, as far as the
-/// scheduler has seen the binding as it is; or when its time is up; or when somebody says so.
+/// scheduler has seen the binding as it is; or when its timeout is over; or when a user requests it.
 pub fn assess(
     spec: &BindingSpec,
     status: &BindingStatus,
@@ -138,14 +138,14 @@ fn is_healthy_everywhere(spec: &BindingSpec, items: &[AggregatedStatusItem]) -> 
     })
 }
 
-/// What the binding holds after an assessment.
+/// The fields of the binding after an assessment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settled {
     /// The tasks that stay, as they are to be written.
     pub tasks: Vec<Value>,
     /// The members whose tasks go, and why.
     pub ended: Vec<(String, Fate)>,
-    /// What was scheduled, where a member takes its part back.
+    /// The scheduled clusters, when a cluster takes its share back.
     pub clusters: Option<Vec<Value>>,
 }
 
@@ -175,7 +175,7 @@ pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> Sett
     settled
 }
 
-/// Why and how a workload leaves a member.
+/// Reason and mode of an eviction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Eviction {
     pub purge_mode: String,
@@ -254,7 +254,7 @@ pub fn with_staying_copies(binding: &Object) -> Option<Object> {
     Some(whole)
 }
 
-/// Why a workload that should leave a member cannot yet.
+/// The reason an eviction cannot start yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvictionError {
     #[error("the application status has not yet been collected from Cluster({0})")]
@@ -265,7 +265,7 @@ pub enum EvictionError {
     GateIsOff(String),
 }
 
-/// How a workload leaves a member in which it is unhealthy.
+/// Returns the eviction of a workload from a cluster in which it is unhealthy.
 pub fn application_eviction(
     behavior: &ApplicationFailoverBehavior,
     spec: &BindingSpec,
@@ -293,10 +293,10 @@ pub fn application_eviction(
     Ok(eviction)
 }
 
-/// When the workload of a binding was first seen unhealthy, by member.
+/// First time the workload was seen unhealthy, by cluster.
 pub type Unhealthy = BTreeMap<String, Timestamp>;
 
-/// What an application failover decides: which members are left now, and when to look again.
+/// The decision of an application failover: the clusters to evict from now, and the time of the next check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failover {
     pub evicted: Vec<String>,
@@ -304,7 +304,7 @@ pub struct Failover {
 }
 
 /// Decides which members a workload leaves because it has been unhealthy there for longer than tolerated, and keeps
-/// track of since when. Members it is leaving already are not asked; a healthy or unknown one begins anew.
+/// track of since when. Members it is leaving already are not asked; a healthy or unknown one starts over.
 pub fn detect_failures(
     spec: &BindingSpec,
     items: &[AggregatedStatusItem],

@@ -10,16 +10,16 @@ use object::Object;
 use object::time::parse;
 use serde_json::Value;
 
-/// How long a cluster must have been well, where the policy does not say.
+/// Default time a cluster must have been healthy before failback.
 pub const AFTER: Duration = Duration::from_secs(300);
 /// Workloads of one policy that return in a second, where it does not say.
 pub const RATE: f32 = 1.0;
 const RATE_MAX: f32 = 1000.0;
 
-/// What a policy wants.
+/// The failback settings of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Failback {
-    /// How long the cluster must have been well.
+    /// Time the cluster must have been healthy.
     pub after: Duration,
     /// Workloads of the policy that return in a second.
     pub rate: f32,
@@ -75,7 +75,7 @@ pub fn forget_holds(spec: &mut BindingSpec) {
     spec.clusters = clusters;
 }
 
-/// Since when a cluster is known to be well; `None` when it is not, or nobody says since when.
+/// Returns the time since when a cluster is healthy; `None` when it is not, or the time is unknown.
 pub fn well_since(cluster: &Object) -> Option<Timestamp> {
     let conditions = cluster.items(&["status", "conditions"]);
     let find = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);

@@ -1,4 +1,4 @@
-//! What a binding remembers of its moves: what left which cluster, when, why, where it went, and whether it came back.
+//! The failover history of a binding: each move with its clusters, time, reason and outcome.
 
 use api::failover::{ANNOTATION_HISTORY, Move, REASON_FAILBACK};
 use api::work::{BindingSpec, TargetCluster};
@@ -16,7 +16,7 @@ pub const MOVES_MAX: usize = 10;
 pub struct History(pub Vec<Move>);
 
 impl History {
-    /// What cannot be read is as good as forgotten: it is told to people, and decides nothing that could be lost.
+    /// Entries that cannot be read are dropped: the history is for display and decides nothing.
     pub fn of(binding: &Object) -> Self {
         let text = binding.annotation(ANNOTATION_HISTORY).unwrap_or_default();
         Self(serde_json::from_str(text).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! How a template differs from member to member: which override policies apply, in which order, and what they change.
+//! Applies override policies to the manifest for one member, in their order.
 
 mod image;
 mod ordered;
@@ -33,7 +33,7 @@ pub struct Member<'a> {
     pub spec: &'a ClusterSpec,
 }
 
-/// What became of one policy.
+/// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Considered {
     pub namespace: String,
@@ -53,7 +53,7 @@ pub enum Verdict {
     Failed { specificity: Specificity, rule: usize, error: OverrideError },
 }
 
-/// What was done to a manifest and why, policies in the order they were applied.
+/// The changes of a manifest, with policies in the order they were applied.
 #[derive(Clone, Debug, Default)]
 pub struct Applied<'p> {
     pub considered: Vec<Considered>,
@@ -69,14 +69,14 @@ pub struct Failure {
     pub error: OverrideError,
 }
 
-/// What was applied, as it is noted on the Work: JSON lists of policy names and their overriders.
+/// The applied policies as recorded on the Work: JSON lists of policy names and their overriders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub cluster: Option<String>,
     pub namespaced: Option<String>,
 }
 
-/// How a policy is noted on the Work.
+/// The record of one policy on the Work.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shadow<'p> {
@@ -99,7 +99,7 @@ impl OverridePolicy {
         })
     }
 
-    /// How specifically it selects a template; `None` when it does not.
+    /// Returns how specifically it selects a template; `None` when it does not.
     pub fn selects(&self, template: &Object) -> Option<Specificity> {
         if self.selectors.is_empty() {
             return Some(Specificity::All);

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::policy_selector::{Selector, Specificity};
 
-/// Which of the twins a policy is.
+/// The scope of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// PropagationPolicy.
@@ -148,7 +148,7 @@ impl Policy {
         self.selectors.iter().filter_map(|selector| selector.selects(template)).max()
     }
 
-    /// How users and events call it: `namespace/name`, or the name alone.
+    /// Display name for users and events: `namespace/name`, or the name alone.
     pub fn display_name(&self) -> String {
         match self.scope() {
             Scope::Namespaced => format!("{}/{}", self.key.namespace, self.key.name),

@@ -1,4 +1,4 @@
-//! Why a template has the policy it has: every policy that selects it and why it lost, or the nearest misses.
+//! Explains the choice of a template's policy: each policy that selects it and why it lost, or the nearest misses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::policy::{Policy, PolicyKey, Scope};
 use crate::policy_index::{PolicyIndex, Rank};
 use crate::policy_selector::{Miss, Specificity};
 
-/// Misses worth telling of.
+/// Maximum number of misses that are reported.
 pub const NEAREST_MAX: usize = 5;
 
-/// How the policy of a template that nothing claims is chosen.
+/// The choice of a policy for a template that is not claimed.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub chosen: Option<Arc<Policy>>,
@@ -48,7 +48,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
     pub policy: PolicyKey,
-    /// Which of its selectors.
+    /// Index of the selector.
     pub selector: usize,
     pub reasons: Vec<MissReason>,
 }
@@ -63,7 +63,7 @@ pub enum MissReason {
     },
 }
 
-/// Looks at every policy: for whoever asks why, not for the daily work.
+/// Checks every policy: for explanations, not for reconciles.
 pub fn explain_choice(index: &PolicyIndex, template: &Object) -> Choice {
     let mut selecting: Vec<(&Arc<Policy>, Specificity)> = index
         .iter()

@@ -1,4 +1,4 @@
-//! When a policy takes a template from the policy that holds it.
+//! Preemption: decides if a policy takes a template from the policy that holds it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,10 +15,10 @@ pub enum Preemption {
     Leaves(Leaves),
 }
 
-/// Why the template stays with whom it is.
+/// The reason a template stays with its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// Nobody holds it: that is a matter of matching, not of preemption.
+    /// It is not claimed: that is a matter of matching, not of preemption.
     Unclaimed,
     AlreadyHeld,
     /// A cluster-wide policy never takes from one of a namespace.
@@ -29,7 +29,7 @@ pub enum Leaves {
         own: i32,
         holders: i32,
     },
-    /// Who holds it is not known, so nobody takes it: the claim is cleaned up first.
+    /// Its policy is unknown, so it is not preempted: the claim is cleaned up first.
     HolderUnknown(PolicyKey),
 }
 

@@ -6,7 +6,7 @@ use api::policy::ResourceSelector;
 use object::Object;
 use object::selector::LabelSelector;
 
-/// How specifically a template is selected; later is more specific. Karmada's implicit priority.
+/// Specificity of a selector; later is more specific. Karmada's implicit priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Specificity {
     /// By kind and namespace alone.
@@ -21,7 +21,7 @@ pub enum Specificity {
 #[derive(Clone, Debug)]
 pub struct Selector {
     pub written: ResourceSelector,
-    /// What the labels must be; `None` when the selector does not look at them.
+    /// Label requirements; `None` when the selector has none.
     labels: Option<Result<LabelSelector, String>>,
 }
 
@@ -61,7 +61,7 @@ impl Selector {
         Self { written, labels }
     }
 
-    /// How specifically it selects the template. `None` when it does not.
+    /// Returns how specifically it selects the template; `None` when it does not.
     pub fn selects(&self, template: &Object) -> Option<Specificity> {
         let written = &self.written;
         let is_of_kind = template.kind() == written.kind && template.api_version() == written.api_version;
@@ -120,7 +120,7 @@ impl Selector {
 }
 
 impl Miss {
-    /// How far it is from a match: another kind is further than another name, a label is nearest.
+    /// Distance from a match: another kind is further than another name, a label is nearest.
     pub fn distance(&self) -> u32 {
         match self {
             Self::Kind { .. } => 100,

@@ -1,4 +1,4 @@
-//! What a binding uses of the quotas of its namespace.
+//! The usage of a binding that counts against the quotas of its namespace.
 
 use std::collections::BTreeMap;
 

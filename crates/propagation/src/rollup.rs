@@ -1,4 +1,4 @@
-//! What the members say, summed up: the works of a binding make its aggregated status and its FullyApplied condition.
+//! Aggregates the Works of a binding into its aggregated status and its FullyApplied condition.
 
 use api::core::{Condition, find_condition, set_condition};
 use api::names::cluster_of_execution_namespace;
@@ -47,7 +47,7 @@ fn item(cluster: &str, work: &Object, status: WorkStatus, resource: &ObjectRefer
     item
 }
 
-/// What is known of the template itself among the manifests of a work.
+/// Returns the status of the template among the manifests of a Work.
 fn find_manifest_status(
     work: &Object,
     statuses: Vec<ManifestStatus>,

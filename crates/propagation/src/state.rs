@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::policy::StatePreservation;
 use serde_json::Value;
 
-/// Why state could not be read. The workload stays until it can.
+/// The reason state could not be read. The workload stays until it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     #[error("{0:?} is not a path that can be followed")]

@@ -1,4 +1,4 @@
-//! What is sent to a member: the Work that carries a template there, and whether the one that exists has to change.
+//! The Work that carries a template to a member, and the change an existing one needs.
 
 pub mod ownership;
 mod prune;
@@ -25,7 +25,7 @@ pub use crate::works::targets::{
     divide_completions, existing_clusters, is_suspended, preserved_labels, purged_first, set_completions, targets,
 };
 
-/// Which binding a work comes from. The namespace of a ClusterResourceBinding is empty.
+/// The binding a Work comes from. The namespace of a ClusterResourceBinding is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindingRef<'a> {
     pub namespace: &'a str,
@@ -45,7 +45,7 @@ pub fn binding_id_label(namespace: &str) -> &'static str {
     if namespace.is_empty() { LABEL_CLUSTER_BINDING_ID } else { LABEL_BINDING_ID }
 }
 
-/// The template as one member shall have it, on behalf of a binding.
+/// The template as a binding delivers it to one member.
 #[derive(Clone, Debug)]
 pub struct Delivery<'a> {
     pub binding: BindingRef<'a>,
@@ -58,7 +58,7 @@ pub struct Delivery<'a> {
     pub preserved_labels: Option<&'a BTreeMap<String, String>>,
 }
 
-/// A Work as it shall be; other labels and annotations of one that exists are left alone.
+/// The desired state of a Work; other labels and annotations of an existing one are left alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredWork {
     pub namespace: String,
@@ -74,7 +74,7 @@ pub struct DesiredWork {
     manifest: Object,
 }
 
-/// What has to be written.
+/// The write a Work needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkChange {
     Unchanged,
@@ -156,7 +156,7 @@ impl DesiredWork {
         }
     }
 
-    /// What must be written for the Work to be as desired. One that is going away cannot be had.
+    /// Returns the write that makes the Work as desired. Fails while an existing one is being deleted.
     pub fn plan(mut self, existing: Option<&Object>) -> Result<WorkChange, WorkError> {
         let Some(existing) = existing else { return Ok(WorkChange::Create(self.into_object())) };
         if existing.is_deleting() {
@@ -238,7 +238,7 @@ pub fn record_managed(manifest: &mut Object, work_id: Option<&str>) {
     manifest.set_annotation(ANNOTATION_MANAGED_LABELS, &labels);
 }
 
-/// What happens to an object of the same name that is in the member already: the template's word, then the binding's.
+/// Returns the resolution for an object that exists in the member: the template's annotation, then the binding's field.
 pub fn conflict_resolution(template: &Object, spec: &BindingSpec) -> &'static str {
     match template.annotation(ANNOTATION_CONFLICT_RESOLUTION) {
         Some("overwrite") => "overwrite",

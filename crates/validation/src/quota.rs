@@ -1,4 +1,4 @@
-//! Whether a ResourceBinding fits into the FederatedResourceQuotas of its namespace.
+//! Checks a ResourceBinding against the FederatedResourceQuotas of its namespace.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn binding_spec(binding: &Object) -> Result<BindingSpec, Status> {
     api::read(binding)
 }
 
-/// What a binding uses in all its members together.
+/// Returns the usage of a binding in all its members together.
 pub fn usage(spec: &BindingSpec) -> Usage {
     let mut total = Usage::new();
     if !spec.components.is_empty() {
@@ -48,7 +48,7 @@ fn add(total: &mut Usage, request: Option<&ResourceList>, times: i64) {
     total.retain(|_, amount| !amount.is_zero());
 }
 
-/// How much more a binding uses than before. Nothing when the write changes nothing that quotas are about.
+/// Returns the usage a write adds to a binding; empty when the write does not affect quotas.
 pub fn growth(new: &BindingSpec, old: Option<&BindingSpec>) -> Usage {
     if old.is_none() && new.clusters.is_empty() {
         return Usage::new();
@@ -62,7 +62,7 @@ pub fn growth(new: &BindingSpec, old: Option<&BindingSpec>) -> Usage {
     growth
 }
 
-/// What a quota says: the use to note down, or nothing where it is not concerned.
+/// Checks one quota. Returns the usage to record, or `None` when the quota does not apply.
 pub fn decide(
     (namespace, name): (&str, &str),
     spec: &QuotaSpec,

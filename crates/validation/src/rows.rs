@@ -21,9 +21,9 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 const PART_VERBS: &[&str] = &["get", "patch", "update"];
 const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
-/// What Karmada's CustomResourceDefinitions get.
+/// Default priority of Karmada's CustomResourceDefinitions.
 const CUSTOM: Priority = Priority { group: 1000, version: 100 };
-/// What the APIServices of Karmada's aggregated servers ask for.
+/// Priority that the APIServices of Karmada's aggregated servers request.
 const AGGREGATED: Priority = Priority { group: 2000, version: 10 };
 
 struct Row {
@@ -33,7 +33,7 @@ struct Row {
     short: &'static [&'static str],
     categories: &'static [&'static str],
     status: bool,
-    /// Heading, type and path of each column beside the name.
+    /// Heading, type and path of each column in addition to the name.
     columns: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -158,7 +158,7 @@ fn door(schemas: &Schemas, resource: &Resource, verbs: &[&'static str]) -> Kind 
     Kind { stored: false, verbs: verbs.to_vec(), ..served(schemas, resource, resource.kind, false, printer) }
 }
 
-/// What all of them have in common.
+/// Builds a served kind with the fields that all of them share.
 fn served(schemas: &Schemas, resource: &Resource, ty: &str, enforced: bool, printer: Arc<dyn Printer>) -> Kind {
     let gvk = resource.gvk();
     let openapi = schemas.openapi(ty);

@@ -1,4 +1,4 @@
-//! Why a template is in its queue: a policy that is activated lazily waits for a change that users made.
+//! The reason a template is queued: a policy with lazy activation waits for a change made by users.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl Causes {
         }
     }
 
-    /// What is not noted was changed.
+    /// Templates without a recorded cause were changed.
     pub fn take(&mut self, template: &Template) -> Cause {
         self.causes.remove(template).unwrap_or(Cause::Changed)
     }

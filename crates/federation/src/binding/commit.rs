@@ -16,7 +16,7 @@ use crate::bindings::mirror_of;
 use crate::plane::FIELD_MANAGER;
 use crate::templates::Template;
 
-/// What became of a binding.
+/// The result of writing a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     Unchanged,
@@ -143,7 +143,7 @@ impl Detector {
     }
 }
 
-/// Where the binding of a template is.
+/// Returns the reference of a template's binding.
 pub fn binding_target(template: &Template) -> ResourceRef {
     let Template { kind, namespace, name, .. } = template;
     let gvr = Twin::of(namespace).resource().gvr();

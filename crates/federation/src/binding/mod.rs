@@ -26,16 +26,16 @@ use crate::plane::Plane;
 use crate::templates::Template;
 use crate::written::Written;
 
-/// The name events are told under.
+/// Component name of events.
 const COMPONENT: &str = "resource-detector";
 
-/// What the two controllers of this folder share.
+/// State shared by the two controllers of this module.
 struct Detector {
     plane: Arc<Plane>,
     policies: RwLock<PolicyIndex>,
     /// Templates no policy selects.
     waiting: Mutex<Waiting>,
-    /// Why templates are in their queue.
+    /// The reasons templates are queued.
     causes: Mutex<Causes>,
     /// Policies that were there when this started and have not been looked at yet.
     found_policies: Mutex<HashSet<PolicyKey>>,

@@ -215,7 +215,7 @@ impl Detector {
     }
 }
 
-/// Does all of them, some at once; the first failure is told at the end.
+/// Runs all writes, some at once, and returns the first error at the end.
 async fn settle(writes: Vec<BoxFuture<'_, Result<(), Status>>>) -> Result<(), Status> {
     let results: Vec<Result<(), Status>> = stream::iter(writes).buffer_unordered(RELEASES_AT_ONCE).collect().await;
     results.into_iter().collect()

@@ -1,4 +1,4 @@
-//! What wakes the controllers: changes become keys, and only those changes that matter.
+//! Event sources of the controllers: maps relevant changes to keys.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub fn policy_sources(detector: &Arc<Detector>) -> Vec<Source<PolicyKey>> {
 }
 
 impl Detector {
-    /// Takes a policy into the index before anybody is woken for it, so that whoever wakes finds it.
+    /// Updates the index before the policy is queued, so that the reconcile finds it.
     fn policy_change(&self, change: &Change) -> Vec<PolicyKey> {
         let key = PolicyKey::new(&change.key.namespace, &change.key.name);
         let Some(now) = &change.now else {
@@ -154,7 +154,7 @@ impl Detector {
     }
 }
 
-/// A binding that is gone while its template is not is made anew.
+/// A binding that was deleted while its template exists is created again.
 pub fn binding_sources(detector: &Arc<Detector>) -> Vec<Source<Template>> {
     let source = |mirror: &Mirror| {
         let detector = Arc::clone(detector);

@@ -27,7 +27,7 @@ impl Waiting {
         self.templates.retain(|template| template.api_version != api_version || template.kind != kind);
     }
 
-    /// Those the policy may select, as far as names tell; labels are another matter.
+    /// Returns the templates the policy may select by name; labels are not checked.
     pub fn maybe_selected(&self, policy: &Policy) -> BTreeSet<Template> {
         let mut found = BTreeSet::new();
         for selector in &policy.selectors {

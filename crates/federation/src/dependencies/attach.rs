@@ -24,8 +24,8 @@ const COLLECTION: &str = "due to different owner reference UID, will try again l
     collected, see https://github.com/karmada-io/karmada/issues/6034";
 
 impl Distributor {
-    /// Makes attached bindings what the dependencies say; tells how many were written. All are tried, and the first
-    /// failure is told at the end.
+    /// Updates the attached bindings to match the dependencies. Returns the number of writes; all are tried, and the first
+    /// error is returned at the end.
     pub async fn synchronize(
         self: &Arc<Self>,
         dependent: &Object,
@@ -172,7 +172,7 @@ impl Distributor {
         let target = self.plane.bindings.target(&key);
         let existing = client.find(target.clone()).await?;
         if existing.is_none() && needed.is_deleting() {
-            // Whoever waits for its binding to go first would wait forever.
+            // A controller that waits for its binding to be deleted first would wait forever.
             return Ok(false);
         }
         let wish = |snapshot: &BindingSnapshot| self.wish_of(snapshot, Some(dependent));
@@ -197,7 +197,7 @@ impl Distributor {
         Ok(true)
     }
 
-    /// How a dependent wants what it needs treated: the one at hand as it is, others as the mirror shows them.
+    /// Returns the treatment a dependent requests. `at_hand` is newer than its copy in the mirror.
     fn wish_of(&self, snapshot: &BindingSnapshot, at_hand: Option<&Object>) -> Option<Treatment> {
         let key = ObjectKey::new(&snapshot.namespace, &snapshot.name);
         match at_hand.filter(|dependent| ObjectKey::of(dependent) == key) {

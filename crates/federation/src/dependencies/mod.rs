@@ -1,4 +1,4 @@
-//! Sends what templates need beside themselves to where the templates go.
+//! Propagates the dependencies of templates to the clusters of the templates.
 //!
 //! Woken by bindings that are scheduled, by attached bindings that go and by changes of what is needed. Writes on the
 //! dependent its finalizer and the dependencies found; of attached bindings what `propagation::dependency` says.
@@ -26,7 +26,7 @@ use crate::templates::Template;
 
 pub use crate::dependencies::sources::dependency_keys;
 
-/// The name events are told under.
+/// Component name of events.
 const COMPONENT: &str = "dependencies-distributor";
 
 struct Distributor {
@@ -93,7 +93,7 @@ impl Distributor {
         }
     }
 
-    /// What the template needs; `None` when nobody can tell for its kind.
+    /// Returns the dependencies of the template; `None` when its kind has no interpreter for them.
     async fn gather_dependencies(&self, template: &Object) -> Result<Option<Vec<DependentObjectReference>>, Status> {
         let interpreter = self.plane.interpreter.load();
         if !interpreter.has_hook(&template.gvk(), Operation::InterpretDependency) {

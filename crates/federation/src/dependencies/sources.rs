@@ -1,4 +1,4 @@
-//! What wakes the distributor: bindings that are scheduled or go, and changes of what bindings need.
+//! Event sources of the distributor: scheduled and deleted bindings, and changes of dependencies.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn concerns_dependencies(change: &Change) -> bool {
         || annotation(before) != annotation(now)
 }
 
-/// Those that need what a binding carried which is gone: it has to be made anew.
+/// Returns the dependents of a deleted attached binding, which must be created again.
 fn dependents_left_behind(change: &Change) -> Vec<ObjectKey> {
     let Some(gone) = change.before.as_ref().filter(|_| change.now.is_none()) else { return Vec::new() };
     let text = |value: &serde_json::Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -112,6 +112,6 @@ async fn follow_one(distributor: Arc<Distributor>, watched: Watched) {
             distributor.controller.queue().add(key, priority).await;
         }
     }
-    // The kind is no longer served; should it be again, whoever needs it asks again.
+    // The kind is no longer served; if it is served again, its dependents request it again.
     distributor.followed.lock().remove(&watched.resource.gvk());
 }

@@ -1,4 +1,4 @@
-//! What templates need follows them, is shared, and is let go.
+//! Dependencies follow their templates, are shared, and are removed.
 
 use api::features::Features;
 use api::work::{LABEL_BINDING_ID, RESOURCE_BINDINGS};

@@ -20,13 +20,13 @@ use crate::templates::Template;
 const PRODUCER: &str = "resource-binding-application-failover-controller";
 const CLUSTER_PRODUCER: &str = "cluster-resource-binding-application-failover-controller";
 
-/// What the schema fills in where a policy says nothing.
+/// Default of the schema.
 const TOLERATED_SECONDS: i32 = 300;
 
 struct Context {
     plane: Arc<Plane>,
     recorders: Recorders,
-    /// Of bindings with application failover only. A restart begins to count anew, as in Karmada.
+    /// Of bindings with application failover only. A restart resets the times, as in Karmada.
     unhealthy: Mutex<HashMap<ObjectKey, Unhealthy>>,
 }
 

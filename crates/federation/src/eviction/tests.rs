@@ -73,7 +73,7 @@ async fn a_workload_that_stays_unhealthy_leaves_after_the_tolerated_time() {
     };
     stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Unhealthy")).await;
     tokio::time::sleep(Duration::from_secs(50)).await;
-    // Well for a moment: the time begins anew.
+    // Healthy for a moment: the time starts over.
     stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Healthy")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Unhealthy")).await;

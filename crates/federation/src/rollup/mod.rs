@@ -62,7 +62,7 @@ async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel
         };
         let Some(change) = change else { return };
         if let Some(binding) = of_work(&change) {
-            // What was there at the start may have changed while nobody looked, but what changes now goes first.
+            // Works of the first list may have changed during downtime, but new changes have priority.
             let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
             // As many keys as there are bindings wait at most.
             controller.queue().add_after(binding, GATHER_FOR, priority);

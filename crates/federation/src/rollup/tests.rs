@@ -1,4 +1,4 @@
-//! What members report, followed into bindings and templates.
+//! Member status in bindings and templates.
 
 use api::features::Features;
 use api::work::{RESOURCE_BINDINGS, WORKS};

@@ -1,4 +1,4 @@
-//! One template to all members of its binding: what each shall have is decided first, then written, all members at once.
+//! Delivers one template to all members of its binding: plans every Work first, then writes them concurrently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::work::{Context, joined};
 
 /// Works of one binding that are written at the same time.
 const WRITES_MAX: usize = 16;
-/// Before a write that lost a race is tried again beside one that failed.
+/// Delay before a conflicting write is retried when another write failed.
 const RACE_PAUSE: Duration = Duration::from_millis(50);
 
-/// What all members of one binding have in common.
+/// Inputs that all members of one binding share.
 struct Shipment<'a> {
     binding: &'a Object,
     spec: &'a BindingSpec,
@@ -49,7 +49,7 @@ struct Planned {
     considered: Vec<Considered>,
 }
 
-/// Why a member does not get what it shall.
+/// The reason a Work was not written.
 enum Trouble {
     /// Another writer was faster; trying again is all that is needed.
     Race,
@@ -66,7 +66,7 @@ impl From<Status> for Trouble {
 }
 
 impl Context {
-    /// Makes every member's work as it shall be. What fails for one member holds up no other.
+    /// Brings the Work of every member up to date. An error for one member does not block others.
     pub(super) async fn deliver(
         &self,
         key: &ObjectKey,
@@ -106,7 +106,7 @@ impl Context {
         self.conclude(key, binding, template, troubles, has_planned || has_deleted)
     }
 
-    /// What is to be written for one member; nothing when its work is as it shall be.
+    /// Plans the write for one member; `None` when its Work is up to date.
     async fn plan_one(&self, shipment: &Shipment<'_>, target: &TargetCluster) -> Result<Option<Planned>, Trouble> {
         let cluster = self.plane.clusters.get(&ObjectKey::new("", &target.name));
         let cluster = cluster
@@ -190,7 +190,7 @@ impl Context {
         check_same_object(work, &shipment.template).map_err(|refusal| Trouble::Failed(refusal.to_string()))
     }
 
-    /// Applies the overrides for one member; a failure is told at once.
+    /// Applies the overrides for one member; a failure is reported at once.
     fn override_one(
         &self,
         shipment: &Shipment<'_>,
@@ -226,7 +226,7 @@ impl Context {
             WorkChange::Patch(patch) => {
                 let target = self.plane.works.target(&key);
                 let written = match self.plane.client.patch(target, Patch::merge(patch), options).await {
-                    // It went away since it was read; the next try makes it anew.
+                    // It was deleted since it was read; the next attempt creates it again.
                     Err(error) if error.is_not_found() => {
                         self.written.forget(&key);
                         return Err(Trouble::Race);
@@ -240,7 +240,7 @@ impl Context {
         Ok(())
     }
 
-    /// Tells users of the outcome, where there is one: races end by themselves, and what was as it shall be is no news.
+    /// Records events for the outcome. Conflicts are retried, and unchanged Works are not reported.
     fn conclude(
         &self,
         key: &ObjectKey,

@@ -14,7 +14,7 @@ pub struct Made {
 impl Made {
     pub fn note(&self, binding: &ObjectKey, work: ObjectKey, is_shown: impl Fn(&ObjectKey) -> bool) {
         let mut works = self.works.lock();
-        // Asked under the lock: whoever tells that it is shown comes before, and it is, or after, and finds it here.
+        // Checked under the lock: `seen` runs either before, and the mirror shows it, or after, and finds it here.
         if !is_shown(&work) {
             works.entry(binding.clone()).or_default().insert(work);
         }

@@ -29,10 +29,10 @@ use crate::written::Written;
 
 pub use crate::work::policies::{BY_SELECTED_KIND, selected_kinds};
 
-/// How often to look whether a member that must be left first is left. The end of its work is noticed at once too.
+/// Interval for checking a cluster that must be evicted first. The deletion of its Work is noticed at once.
 const PURGE_CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// What the reconciles share.
+/// State shared by the reconciles.
 struct Context {
     plane: Arc<Plane>,
     recorders: Recorders,

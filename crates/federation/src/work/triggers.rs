@@ -1,4 +1,4 @@
-//! Which bindings a change concerns.
+//! Maps changes to the bindings they affect.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may be impersonated in which cluster, and how the cluster learns of it.
+//! Impersonation rights per cluster, and their delivery.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn seed_access(api: &MemoryApi, user: &str, clusters: &[&str]) {
     api.seed(&rbac("clusterrolebindings"), testing::object(binding));
 }
 
-/// The users a cluster is told of.
+/// The users in the impersonator role of a cluster.
 async fn users(api: &MemoryApi, cluster: &str) -> Vec<String> {
     let name = api::names::work_name("ClusterRole", IMPERSONATOR, "");
     let target = ResourceRef::namespaced(&WORKS.gvr(), &api::names::execution_namespace(cluster), &name);

@@ -1,4 +1,4 @@
-//! What a CronFederatedHPA remembers of its rules: when each runs next and how it went the last times.
+//! Execution history of the rules of a CronFederatedHPA: next run and recent results.
 
 use api::autoscaling::{CronHpaStatus, CronRule, ExecutionHistory, FailedExecution, SuccessfulExecution};
 use jiff::Timestamp;

@@ -35,7 +35,7 @@ struct Watched {
     news: Vec<Execution>,
 }
 
-/// The rules of one CronFederatedHPA. What they scale is part of them: another target starts them anew.
+/// The rules of one CronFederatedHPA. What they scale is part of them: another target resets them.
 #[derive(Clone, Debug, Default)]
 struct Timetable {
     target: ScaleTarget,
@@ -117,7 +117,7 @@ impl Cron {
             _ => match Schedule::parse(&rule.schedule, rule.time_zone.as_deref()) {
                 Ok(schedule) => Some(schedule),
                 Err(error) => {
-                    // Nobody but its author can mend it; the other rules run.
+                    // Only its author can fix it; the other rules run.
                     self.events.warning(object, "StartRuleFailed", error.to_string());
                     None
                 }

@@ -17,11 +17,11 @@ pub fn interval(rate: f32) -> Duration {
 /// What was missed for no longer than this is made up for: on a busy machine turns come late, each by a little.
 const MADE_UP_MAX: Duration = Duration::from_millis(100);
 
-/// Gives out turns, an interval apart, to whoever asks first. Time in which nobody asked is not saved up, and of time in
-/// which nobody could be served no more than `MADE_UP_MAX`, or there would be a burst.
+/// Grants turns, an interval apart, in the order of requests. Idle time is not saved up, and of time in
+/// which no request could be served no more than `MADE_UP_MAX`, to avoid a burst.
 pub struct Pace {
     interval: Duration,
-    /// Whoever is next; the others wait in line.
+    /// The next turn; other requests wait.
     line: Semaphore,
     next: Mutex<Option<Instant>>,
 }

@@ -1,4 +1,4 @@
-//! Whether a workload must leave a tainted cluster, and what its binding looks like then.
+//! Decides if a workload must leave a tainted cluster, and plans the change of its binding.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub enum Verdict {
     Leave,
 }
 
-/// A taint nobody tolerates drives out at once; tolerated for some seconds, that long after it was added, whichever
+/// An untolerated taint evicts at once; one tolerated for some seconds, that long after it was added, whichever
 /// taint is first. Of several tolerations of a taint the first counts.
 pub fn judge(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Verdict {
     let mut used = Vec::new();
@@ -48,14 +48,14 @@ pub fn judge(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Ve
     }
 }
 
-/// When the toleration of a taint runs out; `None` where it does not, or where nobody knows since when the taint is.
+/// Returns the time the toleration of a taint expires; `None` when it does not, or the taint has no time.
 fn end_of(toleration: &Toleration, taint: &Taint) -> Option<Timestamp> {
     let added = time::parse(taint.time_added.as_deref()?)?;
     let patience = SignedDuration::from_secs(toleration.toleration_seconds?);
     Some(added.checked_add(patience).unwrap_or(Timestamp::MAX))
 }
 
-/// What becomes of what runs in the cluster: the policy's word, else the plane's.
+/// Returns the purge mode: the policy's, or the default of the control plane.
 pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> String {
     match failover.and_then(|failover| failover.cluster.as_ref()) {
         Some(cluster) if cluster.purge_mode.is_empty() => PurgeMode::Gracefully.as_str().to_owned(),
@@ -113,12 +113,12 @@ pub fn plan_eviction_of_loss(
     Ok(Eviction { purge_mode, reason, producer, message, ..wanted })
 }
 
-/// Why and how a workload leaves.
+/// Reason and mode of the eviction.
 pub fn plan_eviction(purge_mode: String) -> Eviction {
     Eviction { purge_mode, reason: REASON.to_owned(), producer: PRODUCER.to_owned(), ..Eviction::default() }
 }
 
-/// The state a workload takes along. Where its policy wants it and the member has not told it, the workload stays.
+/// The preserved state of a workload. If the policy requires it and the member has not reported it, the workload stays.
 pub fn state_of(spec: &BindingSpec, status: &BindingStatus, cluster: &str) -> Result<BTreeMap<String, String>, String> {
     let behavior = spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
     let Some(rules) = behavior.and_then(|behavior| behavior.state_preservation.as_ref()) else {

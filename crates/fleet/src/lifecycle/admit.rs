@@ -1,4 +1,4 @@
-//! What a cluster that stays must look like: taints that keep new work away while it is not ready, and the finalizer.
+//! Keeps the taints and the finalizer of a cluster: taints stop scheduling while it is not ready.
 
 use api::cluster::{CONDITION_READY, FINALIZER, TAINT_NOT_READY, TAINT_UNREACHABLE};
 use jiff::Timestamp;

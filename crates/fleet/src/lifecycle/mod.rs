@@ -22,7 +22,7 @@ const COMPONENT: &str = "cluster-controller";
 pub struct Lifecycle {
     plane: Arc<Plane>,
     events: Recorder,
-    /// How far the removals under way have come; an entry goes with its cluster.
+    /// Progress of running removals; an entry is dropped with its cluster.
     removals: Mutex<HashMap<String, remove::Progress>>,
 }
 

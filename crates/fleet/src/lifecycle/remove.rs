@@ -1,4 +1,4 @@
-//! How a cluster leaves, and why that always ends.
+//! Removes a cluster; the removal always ends.
 //!
 //! 1. Its execution namespace is deleted, so that no work can be written for it any more; Kubernetes' namespace
 //!    controller deletes the works in it.
@@ -6,12 +6,12 @@
 //!    takes the finalizer off. When the member is not ready, nobody can, so member-sync takes it off as it is, and so does
 //!    this controller: for a pull cluster whose agent is gone there is no member-sync.
 //! 3. Once the namespace has gone, the scheduler must have moved every binding elsewhere. Bindings it does not look at
-//!    (their policy is gone, their scheduling is suspended, another scheduler has them) would hold the cluster for ever.
+//!    (their policy is gone, their scheduling is suspended, another scheduler has them) would block it forever.
 //! 4. The finalizer of the cluster comes off.
 //!
 //! In 2 and 3 the number of works or bindings that are left is counted. When it has not fallen for `removal_patience`,
 //! what holds the removal up is left behind: works lose their finalizer (their objects stay in the member), bindings lose
-//! the cluster. Both are told in an event.
+//! the cluster. Both are recorded as events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::plane::{FIELD_MANAGER, namespaces};
 /// Works and bindings that are written at the same time.
 const WRITES_AT_ONCE: usize = 16;
 
-/// What is left to go, and since when nothing went.
+/// Remaining objects, and the time of the last progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     stage: Stage,
@@ -45,7 +45,7 @@ enum Stage {
     Bindings,
 }
 
-/// What is known of a cluster that leaves.
+/// The observed state of a cluster that is being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Facts {
     is_ready: bool,
@@ -198,7 +198,7 @@ impl Lifecycle {
         self.commit_all(edits.collect()).await
     }
 
-    /// Where another was first, or the object is gone, the next look decides anew: the others must not wait for it.
+    /// A conflict or a missing object is left to the next check: the others must not wait for it.
     async fn commit_all(&self, edits: Vec<(ResourceRef, Arc<Object>, Object)>) -> Result<(), Status> {
         let writes = edits.into_iter().map(|(target, current, desired)| {
             let client = self.plane.client.clone();

@@ -12,7 +12,7 @@ use reconcile::{Change, Mirror, MirrorSpec};
 const BY_INTEREST: &str = "interest";
 const NAMESPACES: &str = "namespaces";
 
-/// Which namespaces a policy may change.
+/// The namespaces an override policy affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selected {
     None,
@@ -61,7 +61,7 @@ fn read_once(
     Ok(parsed)
 }
 
-/// What a policy selected or selects.
+/// The namespaces a policy selected before or selects now.
 pub fn selected_by_either(change: &Change) -> Selected {
     let states = [&change.before, &change.now].into_iter().flatten();
     states.map(|policy| selected_by(policy)).fold(Selected::None, |all, one| match (all, one) {

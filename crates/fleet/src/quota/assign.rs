@@ -59,7 +59,7 @@ fn quotas_with_new_parts(change: &Change) -> Vec<ObjectKey> {
     if parts(&change.before) == parts(&change.now) { Vec::new() } else { vec![change.key.clone()] }
 }
 
-/// Works that were deleted by hand, and at the start all: their quota may have gone while nobody looked.
+/// Works that were deleted by hand, and at the start all: their quota may have been deleted during downtime.
 fn quotas_of_lost_parts(change: &Change) -> Vec<ObjectKey> {
     let work = if change.is_initial { &change.now } else { &change.before };
     let is_lost = change.is_initial || change.now.is_none();
@@ -94,7 +94,7 @@ async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, 
 }
 
 impl Assignments {
-    /// All clusters are tried; the first error is told when the others have theirs. True when something was written.
+    /// All clusters are tried; the first error is returned at the end. True when something was written.
     async fn commit_parts(&self, key: &ObjectKey, spec: &QuotaSpec) -> Result<bool, ReconcileError> {
         let mut result = Ok(false);
         for work in plan_parts(key, spec, |cluster| self.plane.takes_works(cluster)) {

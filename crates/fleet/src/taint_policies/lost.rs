@@ -53,7 +53,7 @@ pub fn plan(current: &[Value], status: &ClusterStatus, now: Timestamp) -> Vec<Va
 enum Nodes {
     Usable,
     Unusable(&'static str),
-    /// Nobody has told; what is there stays.
+    /// Not reported; existing taints stay.
     Unknown,
 }
 
@@ -129,7 +129,7 @@ mod tests {
         check(had.clone(), nodes_told("True", ""), &[]);
         check(had.clone(), nodes_told("Unknown", "NoNodes"), &[]);
         check(had.clone(), ready("True"), &["flotilla.dev/unschedulable=not-ready kept"]);
-        // As Karmada's agent tells it.
+        // As Karmada's agent reports it.
         let counted = |ready: i32| json!({"nodeSummary": {"totalNum": 3, "readyNum": ready}});
         check(json!([]), counted(0), &["flotilla.dev/unschedulable=not-ready new"]);
         check(had, counted(1), &[]);

@@ -1,4 +1,4 @@
-//! What a member can take: sums over its nodes and pods, kept up with each change instead of counted anew.
+//! Capacity of a member: sums over its nodes and pods, updated with each change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 const PODS: &str = "pods";
 const READY: &str = "Ready";
 
-/// What pods ask for, by node and for those without one.
+/// Resource requests of pods, by node and for unscheduled pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     by_node: HashMap<String, Amounts>,
@@ -185,7 +185,7 @@ fn as_list(amounts: &Amounts) -> ResourceList {
     positive.map(|(name, amount)| (name.clone(), QuantityText::from(&as_quantity(name, *amount)))).collect()
 }
 
-/// What the nodes of a member are good for, taken together.
+/// Total allocatable resources of the nodes of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
     None,
@@ -260,7 +260,7 @@ fn modelings(nodes: &[Arc<Object>], usage: &Usage, models: &[ResourceModel]) -> 
     models.iter().zip(counts).map(|(model, count)| AllocatableModeling { grade: model.grade, count }).collect()
 }
 
-/// What is left on a node; `None` when no pod fits any more.
+/// Returns the free resources of a node; `None` when it has no free pod slot.
 fn free_on(node: &Object, usage: &Usage) -> Option<BTreeMap<String, Quantity>> {
     let mut free: BTreeMap<String, Quantity> = allocatable_of(node).collect();
     let Some(used) = usage.of_node(node.name()) else { return Some(free) };

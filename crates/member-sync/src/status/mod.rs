@@ -25,11 +25,11 @@ use crate::member::{FIELD_MANAGER, Member};
 use crate::status::probe::Health;
 use crate::status::room::Room;
 
-/// How often a status that another writer changed meanwhile is written again.
+/// Maximum retries of a status write after a conflict.
 const WRITES_MAX: usize = 3;
 /// The version of a member is asked for every so many beats.
 const BEATS_PER_VERSION: u64 = 6;
-/// Watches nobody needs are closed every so many beats.
+/// Number of heartbeats between cleanups of unused watches.
 const BEATS_PER_SWEEP: u64 = 30;
 
 /// Beats until cancelled.
@@ -70,7 +70,7 @@ struct Heart {
     beats: u64,
     was_online: bool,
     room: Option<Room>,
-    /// What was last learned, by field of the status.
+    /// The last collected values, by field of the status.
     known: Known,
     tags: DiscoveryTags,
     /// Hears when the nodes come to be of another use.
@@ -97,7 +97,7 @@ impl Heart {
     async fn beat(&mut self) -> Result<(), Status> {
         let member = Arc::clone(&self.member);
         let Some(cluster) = member.cluster_object() else { return Ok(()) };
-        // Whoever looks after the Cluster itself comes first.
+        // The cluster controller comes first.
         if !cluster.has_finalizer(FINALIZER) {
             return Ok(());
         }
@@ -231,7 +231,7 @@ impl Known {
     }
 }
 
-/// What a beat found: conditions and fields to be as said, all else to stay.
+/// The result of one status collection: conditions and fields to set.
 struct Report<'a> {
     conditions: Vec<Condition>,
     fields: Vec<(&'static str, &'a Value)>,

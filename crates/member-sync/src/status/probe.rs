@@ -64,7 +64,7 @@ pub fn ready_condition(health: &Health, now: &str) -> Condition {
     condition(CONDITION_READY, status, reason, message, now)
 }
 
-/// How much of what the member serves is known.
+/// Returns the condition that shows how completely the APIs of the member are known.
 pub fn apis_condition(count: usize, is_complete: bool, now: &str) -> Condition {
     let (status, reason, message) = match (count, is_complete) {
         (0, _) => ("False", "Empty", "collected empty APIEnablements from the cluster".to_owned()),
@@ -96,7 +96,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: String, now: &str)
     }
 }
 
-/// What is served, by group version and name.
+/// Served resources, by group version and name.
 pub fn enablements(served: &ApiResources) -> Vec<ApiEnablement> {
     let mut groups: BTreeMap<String, Vec<EnabledResource>> = BTreeMap::new();
     for resource in &served.resources {

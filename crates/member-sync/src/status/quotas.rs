@@ -1,4 +1,4 @@
-//! What the ResourceQuotas of a member leave, as the scheduler's estimator wants to know it.
+//! The capacity left by the ResourceQuotas of a member, for the scheduler's estimator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub fn by_namespace(quotas: &[Arc<Object>]) -> BTreeMap<String, Vec<QuotaCapacit
     found
 }
 
-/// What a quota still allows, if it limits anything.
+/// Returns the remaining capacity of a quota, if it limits anything.
 pub fn limit_of(quota: &Object) -> Option<QuotaCapacity> {
     let free = free_of(quota);
     (!free.is_empty()).then(|| QuotaCapacity { scopes: scopes_of(quota), free })

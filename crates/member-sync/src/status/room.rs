@@ -1,4 +1,4 @@
-//! Watches nodes, pods and, where they count, quotas of a member and tells what it can take.
+//! Watches the nodes, pods and, where enabled, quotas of a member and reports its capacity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

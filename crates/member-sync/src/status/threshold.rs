@@ -1,11 +1,11 @@
-//! When a change of a member's readiness is believed: only after it has lasted.
+//! Publishes a change of a member's readiness only after it has lasted.
 
 use std::time::Duration;
 
 use api::core::Condition;
 use jiff::{SignedDuration, Timestamp};
 
-/// What was observed of one member, and since when.
+/// The observed readiness of one member, and its start time.
 #[derive(Clone, Debug)]
 pub struct Threshold {
     success: Duration,

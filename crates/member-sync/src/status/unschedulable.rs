@@ -1,4 +1,4 @@
-//! Pods of Deployments that find no node, by the Deployment they belong to: what its work says beside the status.
+//! Unschedulable pods of Deployments, by Deployment: reported in its Work in addition to the status.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,10 +7,10 @@ use object::Object;
 use reconcile::ObjectKey;
 use serde_json::{Value, json};
 
-/// Times told of one workload; what is left is told with the last of them.
+/// Maximum number of times reported per workload; the rest is added to the last.
 const TIMES_MAX: usize = 16;
 
-/// Where `trim_pod` keeps what is read here.
+/// The field in which `trim_pod` keeps the data read here.
 const KEPT: &str = "unschedulable";
 
 /// All pods of a member that wait for a node they do not find.
@@ -21,14 +21,14 @@ pub struct Waiting {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pod {
-    /// Which version of the workload it is of.
+    /// The revision of the workload.
     revision: String,
     created: String,
     since: String,
     message: String,
 }
 
-/// What to keep of a pod; `None` of one that has a node, or is of no Deployment.
+/// Returns the part of a pod to keep; `None` for pods with a node or without a Deployment.
 pub fn kept_of(pod: &Object) -> Option<Value> {
     let conditions = pod.items(&["status", "conditions"]);
     let is_refused = |condition: &&Value| {
@@ -49,7 +49,7 @@ pub fn kept_of(pod: &Object) -> Option<Value> {
 }
 
 impl Waiting {
-    /// Takes in one change of a pod that has been through `trim_pod`. Tells the workload that has something new to say.
+    /// Takes in one change of a pod that has been through `trim_pod`. Returns the workload whose report changed.
     pub fn apply(&mut self, before: Option<&Object>, now: Option<&Object>) -> Option<ObjectKey> {
         let (was, is) = (before.and_then(read), now.and_then(read));
         if was == is {
@@ -71,7 +71,7 @@ impl Waiting {
         workload
     }
 
-    /// What is to be told of a Deployment: of its newest pods, since those of older versions go anyway.
+    /// Returns the report of a Deployment: of its newest pods, since older ones are replaced anyway.
     pub fn of(&self, deployment: &ObjectKey) -> Option<Unschedulable> {
         let pods = self.by_workload.get(deployment)?;
         let newest = pods.values().max_by(|a, b| a.created.cmp(&b.created))?;
@@ -81,7 +81,7 @@ impl Waiting {
             *told.since.entry(pod.since.clone()).or_default() += 1;
         }
         while told.since.len() > TIMES_MAX {
-            // Later rather than earlier: whoever acts on it waits a little longer.
+            // Later rather than earlier: the descheduler waits a little longer.
             if let (Some((_, pods)), Some(mut next)) = (told.since.pop_first(), told.since.first_entry()) {
                 *next.get_mut() += pods;
             }

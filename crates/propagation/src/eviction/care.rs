@@ -1,7 +1,7 @@
 //! Leaving a member with care: nothing is taken away until the workload is known to be well elsewhere.
 //!
 //! Karmada gives a copy up when its time is over, whatever became of the workload, and takes the last thing it heard of a
-//! member for what is. A member that was only out of sight would lose what nobody else runs.
+//! member for what is. A member that was only unreachable would lose the last running copy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The reason of tasks that a taint made.
 const REASON_TAINT: &str = "TaintUntolerated";
 
-/// What is known of a member now.
+/// The current state of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// It answers, so that what it said last is still so.
@@ -34,11 +34,11 @@ pub struct Standing {
 /// By member; one that is not there is neither ready nor open.
 pub type Standings = BTreeMap<String, Standing>;
 
-/// What is known beside the binding.
+/// Facts that are not part of the binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Care<'a> {
     pub standings: &'a Standings,
-    /// Somebody can say of this kind whether it is healthy.
+    /// The kind has a health interpreter.
     pub is_judged: bool,
 }
 
@@ -74,11 +74,11 @@ pub fn assess_with_care(
     assessment
 }
 
-/// How the workload is where it was sent.
+/// The health of the workload in its target clusters.
 struct Elsewhere {
     /// It is healthy with all its replicas, in members that answer.
     is_confirmed: bool,
-    /// It is there and, as far as anybody can tell, well: kinds without a notion of health get no further.
+    /// It is applied and not known to be unhealthy. Kinds without a health interpreter stay here.
     is_settled: bool,
     /// No place was found for it, or for a part of it.
     is_refused: bool,
@@ -228,7 +228,7 @@ mod tests {
         check(Case { began: LATE, new: AWAY, ..case() }, "InDoubt");
         check(Case { began: LATE, targets: vec![], ..case() }, "InDoubt");
         check(Case { began: LATE, reason: REASON_FAILBACK, health: "Unhealthy", ..case() }, "InDoubt");
-        // Kinds nobody can judge, and replicas an override changed: there, and not said to be unwell.
+        // Kinds without a health interpreter, and replicas an override changed: applied, and not known to be unhealthy.
         check(Case { began: LATE, health: "Unknown", is_judged: false, ..case() }, "TimedOut");
         check(Case { began: LATE, health: "Unknown", ..case() }, "InDoubt");
         check(Case { began: LATE, ..case() }, "HealthyElsewhere");

@@ -181,7 +181,7 @@ fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
     let both = [("a", "Unhealthy"), ("b", "Healthy")];
     assert_eq!(look(0, &both, &spec), Failover { evicted: vec![], again_in: soon(60) });
     assert_eq!(look(50, &both, &spec), Failover { evicted: vec![], again_in: soon(10) });
-    // Well for a moment: the time begins anew.
+    // Healthy for a moment: the time starts over.
     assert_eq!(look(55, &[("a", "Unknown"), ("b", "Healthy")], &spec), Failover::default());
     assert_eq!(look(61, &both, &spec), Failover { evicted: vec![], again_in: soon(60) });
     assert_eq!(look(122, &both, &spec), Failover { evicted: vec!["a".to_owned()], again_in: None });

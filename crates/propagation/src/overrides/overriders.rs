@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::overrides::image::{Image, ImageError};
 use crate::overrides::ordered::{self, Order};
 
-/// Why an overrider cannot be applied to this manifest.
+/// The reason an overrider cannot be applied to a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverrideError {
     #[error("failed to parse image value({image}), error: {reason}")]
@@ -61,7 +61,7 @@ pub fn apply(manifest: &mut Object, overriders: &Overriders) -> Result<(), Overr
     apply_plaintext(manifest, &overriders.plaintext)
 }
 
-/// Where the containers of a kind are; the group does not matter, as in Karmada.
+/// Returns the containers of a manifest. The API group does not matter, as in Karmada.
 fn containers<'a>(manifest: &'a mut Object) -> Option<&'a mut Vec<Value>> {
     let path: &[&str] = match manifest.kind() {
         "Pod" => &["spec", "containers"],

@@ -1,4 +1,4 @@
-//! Which override policies apply, in which order, and what is noted of them.
+//! Tests of the selection, the order and the record of override policies.
 
 use serde_json::{Value, json};
 

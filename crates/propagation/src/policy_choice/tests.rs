@@ -1,4 +1,4 @@
-//! Choices are told with their reasons.
+//! Choices are reported with their reasons.
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use object::Object;
 use serde_json::Value;
 
-/// What the server that holds an object fills in, whatever the kind.
+/// Fields that the API server sets, for all kinds.
 const SERVER_METADATA: [&str; 10] = [
     "creationTimestamp",
     "deletionTimestamp",
@@ -21,9 +21,9 @@ const JOB_SELECTOR_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/c
 const JOB_TEMPLATE_LABELS: [&str; 4] =
     ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
 
-/// Makes a manifest of an object as it is stored. Kinds are told by their name alone, whatever the group, as in Karmada.
+/// Makes a manifest of an object as it is stored. Kinds are identified by their name alone, in any group, as in Karmada.
 ///
-/// A job also loses its time to live: its member would delete it, and it would be made again, for ever.
+/// A job also loses its time to live: its member would delete it, and it would be created again, endlessly.
 pub fn prune(object: &mut Object) {
     prune_server_fields(object);
     if object.kind() == "Job" {

@@ -1,4 +1,4 @@
-//! Which members a binding means: where works go, where they stay, and how much each gets.
+//! Target clusters of a binding, the clusters where Works may stay, and the replicas of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub fn targets(spec: &BindingSpec) -> Vec<TargetCluster> {
     targets
 }
 
-/// Where a work may exist: the targets, and members that are left gracefully.
+/// Clusters in which a Work may exist: the targets, and those that are evicted gracefully.
 pub fn existing_clusters(spec: &BindingSpec) -> BTreeSet<&str> {
     let scheduled = spec.clusters.iter();
     let required = spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);

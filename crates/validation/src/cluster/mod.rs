@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Karmada prefixes the name to get the namespace of the member's works, which leaves this much.
 const NAME_MAX: usize = 48;
 
-/// What Karmada calls a valid name of a member.
+/// Returns the problems of a cluster name, by Karmada's rules.
 pub fn name_problems(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["must be not empty".to_owned()];
@@ -76,7 +76,7 @@ fn show_status(cluster: &mut Object) {
     }
 }
 
-/// A typed server does not tell an empty text, list or map, or a flag that is off, from nothing.
+/// A typed server does not distinguish an empty string, list or map, or a false flag, from an absent field.
 fn drop_zeros(cluster: &mut Object, part: &str) {
     let part = cluster.as_map_mut().get_mut(part).and_then(Value::as_object_mut);
     if let Some(part) = part {

@@ -5,7 +5,7 @@ use object::quantity::{Quantity, QuantityFormat};
 use serde_json::{Value, json};
 
 const GIB: i64 = 1024 * 1024 * 1024;
-/// Where each class begins: cores of CPU, GiB of memory. The last one has no end.
+/// Lower bound of each grade: CPU cores and GiB of memory. The last grade has no upper bound.
 const CLASSES: [(i64, i64); 9] =
     [(0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256), (64, 512), (128, 1024)];
 

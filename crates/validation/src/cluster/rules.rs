@@ -1,4 +1,4 @@
-//! What a Cluster must be, in the words of Karmada's aggregated server.
+//! Validation of Clusters, with the messages of Karmada's aggregated server.
 
 use kinds::strategies::amount::Amount;
 use kinds::strategies::fields::{Field, Report};

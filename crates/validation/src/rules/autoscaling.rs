@@ -28,7 +28,7 @@ pub fn default(autoscaler: &mut Object) {
     }
 }
 
-/// Only what Karmada copies survives: a tolerance somebody set does not.
+/// Only the fields Karmada copies are kept: a tolerance is not.
 fn fill_rules(behavior: &mut Map<String, Value>, direction: &str, policies: Value, window: Option<i64>) {
     let given = behavior.remove(direction).unwrap_or_default();
     let taken = |key: &str| given.get(key).filter(|value| !value.is_null()).cloned();

@@ -37,7 +37,7 @@ fn scripts(rules: &CustomizationRules) -> [(&'static str, Option<&LuaRule>); 8] 
     ]
 }
 
-/// Why a customization cannot be had beside the others, or not at all. `compile` tells what is wrong with a script.
+/// Returns the reason a customization is invalid or conflicts with others. `compile` reports the problem of a script.
 pub fn customization_problem(
     new: &Object,
     others: &[impl AsRef<Object>],

@@ -1,4 +1,4 @@
-//! What Karmada's admission webhooks change and refuse, in their words.
+//! Defaults and validation of Karmada's admission webhooks, with their messages.
 //!
 //! Pure: what has to be looked up (other customizations, quotas) is decided in `interpreters` and [`crate::quota`] from
 //! what the caller gathered.
@@ -35,7 +35,7 @@ pub struct Write<'a> {
     pub old: Option<&'a Object>,
 }
 
-/// What may be switched.
+/// Options of the rules.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// `--allow-no-execute-taint-policy`.
@@ -59,7 +59,7 @@ impl Denial {
         Self { webhook, code: 403, reason: "Forbidden", message: message.into() }
     }
 
-    /// What the server answers.
+    /// Returns the response of the server.
     pub fn status(&self) -> object::Status {
         let subject = format!("admission webhook {:?} denied the request", self.webhook);
         object::Status::new(self.code, self.reason, format!("{subject}: {}", self.message))
@@ -167,7 +167,7 @@ fn check_reference(write: &Write<'_>, binding: &Object) -> Option<Vec<FieldError
     is_changed.then(|| bindings::validate_reference(binding, write.namespace))
 }
 
-/// What is accepted although Karmada refuses it, and worth a word to whoever wrote it.
+/// Returns warnings for objects that are accepted although Karmada refuses them.
 pub fn warnings(write: &Write<'_>, object: &Object) -> Vec<String> {
     match (write.resource.group.as_str(), write.resource.resource.as_str()) {
         (policy::GROUP, "propagationpolicies" | "clusterpropagationpolicies") => propagation::warnings(object),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::placement::{field_selector, refuse_foreign_namespaces};
 
-/// What Go's parser of JSON pointers says; the two lines are its own.
+/// The message of Go's JSON pointer parser, which has two lines.
 const NOT_A_POINTER: &str = "JSON pointer must be empty or start with a \"/\nJSON pointer error";
 /// The overriders of the deprecated form that Karmada looks at; it has never looked at `fieldOverrider`.
 const DEPRECATED: [&str; 6] =

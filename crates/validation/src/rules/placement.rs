@@ -1,4 +1,4 @@
-//! Where objects go: the rules propagation and override policies share.
+//! Placement rules that propagation and override policies share.
 
 use kinds::strategies::fields::Field;
 use object::field::go_quote;

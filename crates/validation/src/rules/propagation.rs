@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::Denial;
 use super::placement::{refuse_foreign_namespaces, validate_placement};
 
-/// How long an application that moves gracefully keeps running in the old member.
+/// Default grace period of a graceful application failover.
 const GRACE_SECONDS: i64 = 600;
 
-/// What both kinds of policy get filled in, on creates and updates.
+/// Sets the defaults of both kinds of policy, on create and update.
 pub fn default(policy: &mut Object) {
     let Some(spec) = map_at(policy.as_map_mut(), "spec") else { return };
     // A webhook written in Go gives the struct back even where nothing is in it.

@@ -25,7 +25,7 @@ pub fn prepare_manifests(work: &mut Object) -> Result<(), Denial> {
     Ok(())
 }
 
-/// What Go's decoder says of a manifest that is no object.
+/// The message of Go's decoder for a manifest that is not an object.
 fn problem(manifest: &Value) -> Option<String> {
     let found = match manifest {
         Value::Object(map) if map.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty()) => {

@@ -1,4 +1,4 @@
-//! The schemas of Karmada's kinds, as CustomResourceDefinitions would have them, from the tables beside the sources.
+//! The schemas of Karmada's kinds, as CustomResourceDefinitions would have them, from the tables next to the sources.
 //!
 //! A table names types, each with its fields: `name! type words -- description`, where `!` marks what is required,
 //! `[T]` is a list and `{T}` a map, `k8s.core.v1.Toleration` is Kubernetes' own type, and `+ T` takes in the fields of
@@ -67,7 +67,7 @@ impl Schemas {
     }
 }
 
-/// What a type is made of.
+/// The structure of a type.
 enum Shape<'a> {
     List(&'a str),
     Map(&'a str),

@@ -7,7 +7,7 @@ use super::{QUANTITY, Schemas, Shape, shape};
 
 const QUANTITY_PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// What of Kubernetes' published schemas a CustomResourceDefinition repeats.
+/// The parts of Kubernetes' published schemas that a CustomResourceDefinition repeats.
 const KEPT: &[&str] = &[
     "description",
     "type",
@@ -108,7 +108,7 @@ fn of_kubernetes(schemas: &Schemas, name: &str) -> Value {
     inline(schemas, &schemas.kubernetes[name])
 }
 
-/// A schema with what it refers to in place of the references; words beside a reference belong to the place.
+/// A schema with what it refers to in place of the references; fields next to a reference are kept.
 fn inline(schemas: &Schemas, schema: &Value) -> Value {
     let mut out = match schema["$ref"].as_str() {
         Some(name) => of_kubernetes(schemas, name),

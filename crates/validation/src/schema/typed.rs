@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::openapi::scalar;
 use super::{META, QUANTITY, Schemas, Shape, shape};
 
-/// Where Karmada's types live, as far as messages show it.
+/// Package path of Karmada's Go types, as error messages show it.
 const PACKAGE: &str = "com.github.karmada-io.karmada.pkg.apis.v1alpha1";
-/// What the decoder needs of Kubernetes' published schemas.
+/// The parts of Kubernetes' published schemas that the decoder needs.
 const KEPT: &[&str] = &[
     "$ref",
     "type",
