@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use pki::authority::{CertificateAuthority, CertificateRequest};
 use pki::csr::create_csr;
 use pki::key::PrivateKey;
-use pki::subject::{AlternativeNames, Subject};
+use pki::subject::{AlternativeNames, CertificateSubject};
 use serde_json::{Value, json};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -25,7 +25,7 @@ async fn world() -> World {
 
 fn request(name: &str, signer: &str, organization: &str) -> Value {
     let key = PrivateKey::generate().expect("a key");
-    let subject = Subject::new("jane", &[organization.to_owned()]);
+    let subject = CertificateSubject::new("jane", &[organization.to_owned()]);
     let pem = create_csr(&key, &subject, &AlternativeNames::default()).expect("a request");
     json!({"metadata": {"name": name},
         "spec": {"request": STANDARD.encode(pem), "signerName": signer, "usages": ["client auth"]}})
