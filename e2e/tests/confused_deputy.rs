@@ -199,8 +199,8 @@ fn edit_in_one_namespace_reaches_no_other() {
     let fleet = LightFleet::start(&directory.path().join("plane"), &["m1", "m2"], None, &[]);
     fleet.apply(OTHERS);
     let low = account(&fleet, directory.path(), "low");
-    fleet.in_city("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
-    fleet.in_city("m1", &["get", "ns", "victim", "-o=name"], "namespace/victim");
+    fleet.in_cluster("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
+    fleet.in_cluster("m1", &["get", "ns", "victim", "-o=name"], "namespace/victim");
     let id = "-o=jsonpath={.metadata.labels.resourcebinding\\.karmada\\.io/permanent-id}";
     let victim_id = fleet.ask(&["get", "rb", "topsecret-secret", "-n=other", id]);
     assert!(!victim_id.is_empty(), "the binding of topsecret has no id");
@@ -216,10 +216,10 @@ fn edit_in_one_namespace_reaches_no_other() {
         }
     }
     // What the controllers do with the accepted ones is done when the honest object has arrived.
-    fleet.in_city("m2", &["get", "cm", "marker", "-n=tenant", "-o=name"], "configmap/marker");
+    fleet.in_cluster("m2", &["get", "cm", "marker", "-n=tenant", "-o=name"], "configmap/marker");
     let gone = kubectl(&low, &["delete", "rb", "id", "-n=tenant", "--wait=true", "--timeout=60s"]);
     assert!(gone.status.success(), "{}", text(&gone));
-    fleet.in_city("m2", &["get", "cm", "turned", "-n=victim", "--ignore-not-found", "-o=name"], "");
+    fleet.in_cluster("m2", &["get", "cm", "turned", "-n=victim", "--ignore-not-found", "-o=name"], "");
     let left = [
         ("m1", ["secret", "topsecret", "-n=other"], "secret/topsecret"),
         ("m1", ["ns", "victim", "-n=other"], "namespace/victim"),
@@ -229,7 +229,7 @@ fn edit_in_one_namespace_reaches_no_other() {
     ];
     for (city, [kind, name, namespace], expected) in left {
         let arguments = ["get", kind, name, namespace, "--ignore-not-found", "-o=name"];
-        assert_eq!(fleet.city(city).member.ask(&arguments), expected, "{city}: {kind} {name}");
+        assert_eq!(fleet.member(city).member.ask(&arguments), expected, "{city}: {kind} {name}");
     }
 }
 
@@ -238,7 +238,7 @@ fn view_does_not_read_secrets_through_works() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let fleet = LightFleet::start(&directory.path().join("plane"), &["m1"], None, &[]);
     fleet.apply(OTHERS);
-    fleet.in_city("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
+    fleet.in_cluster("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
     for (name, scope) in [("viewer", "-A"), ("low", "-n=tenant")] {
         let config = account(&fleet, directory.path(), name);
         for works in ["works.work.karmada.io", "works.work.karmada.io/status"] {

@@ -58,7 +58,7 @@ impl Direct {
 
     fn find(&self, gvr: &GroupVersionResource) -> Result<Arc<Resource>, Status> {
         let found = self.server.registry.find(&gvr.group, &gvr.version, &gvr.resource);
-        found.ok_or_else(|| Status::new(404, "NotFound", "the server could not find the requested resource"))
+        found.ok_or_else(Status::resource_not_served)
     }
 
     async fn authorize(&self, ctx: &Context, target: &Target, verb: &'static str) -> Result<(), Status> {

@@ -50,8 +50,7 @@ impl ConnectHandler for UsageApi {
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let ConnectRequest { target, incoming, .. } = request;
         if !target.resource.kind.allows(incoming.info.verb) {
-            let text = "the server does not allow this method on the requested resource";
-            return Err(Status::new(405, "MethodNotAllowed", text));
+            return Err(Status::method_not_served());
         }
         let options = ListOptions::parse(&incoming.query)?;
         let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;

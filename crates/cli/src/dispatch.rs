@@ -166,7 +166,7 @@ fn group_help(command: clap::Command, name: &str) -> clap::Command {
         text.push('\n');
     }
     text += &format!("Use \"{name} <command> --help\" for more information about a command.");
-    command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}\n\n{after-help}\n\nOptions:\n{options}")
+    command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}")
 }
 
 /// Wraps the description of a command, aligned with its first line.

@@ -136,7 +136,7 @@ fn print(
         };
         console.line(line)?;
     }
-    if checks.iter().any(|check| check.standing == Standing::Note) {
+    if checks.iter().any(|check| check.standing == CheckStatus::Note) {
         console.line("(· optional: the testbed works without it)")?;
     }
     console.line(if ready { "This host is ready." } else { "This host is not ready." })?;

@@ -100,7 +100,7 @@ fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
 /// Starts the services behind the control plane's own endpoints and returns their handlers.
 fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagation, mode: SafeMode) -> Handlers {
     let tunnels = tunnels(host);
-    let explainer = Explainer::new(explain::Parts {
+    let explainer = Explainer::new(explain::ExplainerDeps {
         client: shared.client.clone(),
         interpreter: shared.interpreter.clone(),
         member_capacity: shared.member_capacity.clone(),
@@ -109,7 +109,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
     });
     // Every replica answers searches, so every replica keeps read-only copies.
     let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
-    let search = Search::new(search::Parts { client: shared.client.clone(), members: Arc::new(members) });
+    let search = Search::new(search::SearchDeps { client: shared.client.clone(), members: Arc::new(members) });
     tokio::spawn(search.clone().run(host.stop.clone()));
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
     Handlers {

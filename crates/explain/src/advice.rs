@@ -2,6 +2,7 @@
 
 use api::work::{BindingSpec, Unschedulable};
 use object::Object;
+use object::status::RESOURCE_NOT_SERVED;
 use scheduler::Explanation;
 
 use crate::document::Subject;
@@ -111,7 +112,7 @@ pub fn refused(cluster: &str, message: &str) -> String {
              take it over, or delete it there"
         );
     }
-    if has("could not find the requested resource") || has("no matches for kind") {
+    if has(RESOURCE_NOT_SERVED) || has("no matches for kind") {
         return format!(
             "{cluster} does not serve this kind: propagate its CustomResourceDefinition with a ClusterPropagationPolicy"
         );

@@ -133,7 +133,7 @@ impl Explainer {
         &self,
         client: &ClusterClient,
         changes: &mut Changes,
-        plan: &mut Plan,
+        plan: &mut ChangePlan,
     ) -> Result<(), Status> {
         for (selector, namespace) in std::mem::take(&mut changes.selectors) {
             let written = &selector.written;

@@ -13,7 +13,7 @@ use object::{GroupVersionResource, Object, Status};
 use plane_state::{Decisions, MemberCapacity};
 use serde_json::{Value, json};
 
-use crate::gather::{Explainer, Parts};
+use crate::gather::{Explainer, ExplainerDeps};
 
 /// Refuses to list secrets to anyone who is impersonated.
 struct NoSecrets(Arc<dyn Backend>);
@@ -57,7 +57,7 @@ async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
             {"apiVersion": "v1", "kind": "Secret", "namespace": "shop"},
             {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop"}]}});
     api.seed(&policies, object(policy.clone()));
-    let explainer = Explainer::new(Parts {
+    let explainer = Explainer::new(ExplainerDeps {
         client: api.client().through(|backend| Arc::new(NoSecrets(backend))),
         interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
         member_capacity: MemberCapacity::default(),

@@ -365,9 +365,9 @@ where
     Ok((rows, errors))
 }
 
-/// Without a metrics server the answer is that the path does not exist, which helps nobody.
+/// Explains the 404 of a member without a metrics server.
 fn worded(status: &Status) -> String {
-    match status.is_not_found() && status.message.contains("could not find the requested resource") {
+    match status.is_not_served() {
         true => "Metrics API not available: the member has no metrics server".to_owned(),
         false => status.to_string(),
     }

@@ -247,7 +247,7 @@ pub async fn write_if_different(
 }
 
 fn noted(member: &Member, status: Status) -> Status {
-    if status.code == 404 && status.message.contains("could not find the requested resource") {
+    if status.is_not_served() {
         // The member no longer serves the kind as it did.
         member.mapper.invalidate();
     }

@@ -154,10 +154,11 @@ fn additions() -> Additions {
     }
 }
 
+/// Subresources and paths of a member in addition to those of every API server.
 fn handlers(backends: &Backends) -> Handlers {
-    let usage = UsageApi { source: Arc::new(Usage { backends: backends.clone() }) };
+    let usage = UsageApi { source: Arc::new(MemberUsage { backends: backends.clone() }) };
     Handlers {
         connect: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
-        extensions: vec![Box::new(Disturbing)],
+        extensions: vec![Box::new(FaultInjection)],
     }
 }

@@ -7,6 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::field::{FieldError, go_quote};
 use crate::gvk::{GroupKind, GroupResource};
 
+/// Message of a 404 for a resource that is not served, as Kubernetes words it.
+pub const RESOURCE_NOT_SERVED: &str = "the server could not find the requested resource";
+/// Message of a 405, as Kubernetes words it.
+pub const METHOD_NOT_SERVED: &str = "the server does not allow this method on the requested resource";
+
 /// A response that is not an object: a failure (or the success of a delete) as a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
@@ -87,6 +92,21 @@ impl Status {
 
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{resource} {} already exists", go_quote(name))).about(resource, name)
+    }
+
+    /// The path names a resource that the server does not serve.
+    pub fn resource_not_served() -> Self {
+        Self::new(404, "NotFound", RESOURCE_NOT_SERVED)
+    }
+
+    /// The path names a resource that does not support the HTTP method.
+    pub fn method_not_served() -> Self {
+        Self::new(405, "MethodNotAllowed", METHOD_NOT_SERVED)
+    }
+
+    /// True for a 404 about the path itself. A 404 about an object names it in its details.
+    pub fn is_not_served(&self) -> bool {
+        self.code == 404 && self.details.as_ref().is_none_or(|details| details.name.is_empty())
     }
 
     pub fn conflict(resource: &GroupResource, name: &str, detail: impl fmt::Display) -> Self {
@@ -333,5 +353,20 @@ mod tests {
         let status = Status::from_response(404, b"404 page not found");
         assert!(status.is_not_found());
         assert_eq!(status.message, "404 page not found");
+    }
+
+    #[test]
+    fn a_404_about_the_path_differs_from_one_about_an_object() {
+        let resource = GroupResource::new("apps", "deployments");
+        let wired = |status: Status| Status::from_response(status.code, status.to_value().to_string().as_bytes());
+        for (status, is_not_served) in [
+            (Status::resource_not_served(), true),
+            (Status::from_response(404, b"404 page not found"), true),
+            (Status::not_found(&resource, "web"), false),
+            (Status::method_not_served(), false),
+        ] {
+            assert_eq!(status.is_not_served(), is_not_served, "{status}");
+            assert_eq!(wired(status.clone()).is_not_served(), is_not_served, "{status} over the wire");
+        }
     }
 }

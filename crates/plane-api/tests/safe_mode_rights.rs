@@ -4,7 +4,7 @@
 mod admission_world;
 
 use admission_world::World;
-use plane_api::safe_mode::Confirming;
+use plane_api::safe_mode::SafeModeConfirm;
 use plane_state::SafeMode;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn a_right_to_all_paths_of_the_plane_does_not_end_safe_mode() {
     for (paths, verbs, expected) in cases {
         let mode = SafeMode::unknown();
         mode.set(true);
-        let world = World::extended(vec![Box::new(Confirming { mode: mode.clone() })]).await;
+        let world = World::extended(vec![Box::new(SafeModeConfirm { mode: mode.clone() })]).await;
         let rule = json!({"nonResourceURLs": paths, "verbs": verbs});
         world.make(&format!("{RBAC}/clusterroles"), json!({"metadata": {"name": "r"}, "rules": [rule]})).await;
         let binding = json!({"metadata": {"name": "r"},

@@ -17,6 +17,7 @@ pub use events::{Recorder, Regarding};
 pub use fence::Fence;
 pub use leader::{LeaderElection, LeaderElector, Term};
 pub use mirror::{
-    Change, Follower, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, Progress, Step, Subscription, TooOld,
+    Change, ChangeBatch, Follower, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, RecordedChange, Subscription,
+    TooOld,
 };
 pub use queue::{Priority, WorkQueue};

@@ -116,7 +116,7 @@ async fn mirrored(client: ClusterClient) -> String {
     let mirror = Mirror::start(client.clone(), spec, CancellationToken::new());
     let start = Instant::now();
     loop {
-        if let Some(trouble) = mirror.trouble() {
+        if let Some(trouble) = mirror.error() {
             return format!("refused: {trouble}");
         }
         let names: Vec<String> = match mirror.len() {

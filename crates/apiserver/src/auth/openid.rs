@@ -30,7 +30,7 @@ pub fn document(accounts: &ServiceAccounts, path: &str) -> Result<Response<Body>
             let keys = jwks::publish(accounts.keys()).map_err(Status::internal)?;
             respond::text(200, "application/jwk-set+json", keys.to_string())
         }
-        _ => return Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
+        _ => return Err(Status::resource_not_served()),
     };
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     Ok(response)

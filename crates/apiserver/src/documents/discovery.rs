@@ -32,7 +32,7 @@ pub async fn serve(
     {
         return Ok(respond::no_such_page());
     }
-    let not_found = || Status::new(404, "NotFound", "the server could not find the requested resource");
+    let not_found = Status::resource_not_served;
     let mut groups = documents::groups(&kinds);
     groups.extend(server.aggregator.groups());
     documents::sort_groups(&mut groups);

@@ -63,7 +63,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming, segments: &[&str])
     });
     let built = built.await.map_err(Status::internal)?;
     let Some((document, content_type, headers)) = built else {
-        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+        return Err(Status::resource_not_served());
     };
     Ok(document_response(&document, content_type, &headers))
 }

@@ -212,11 +212,7 @@ async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Re
         return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
-        return Err(Status::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        ));
+        return Err(Status::method_not_served());
     }
     crate::documents::serve(server, &incoming).await
 }

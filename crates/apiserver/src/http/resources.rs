@@ -42,7 +42,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
     check_place(&resource, info)?;
     // Kubernetes has no HEAD for objects, and clients that probe with it rely on the error.
     if incoming.method == Method::HEAD {
-        return Err(not_allowed());
+        return Err(Status::method_not_served());
     }
     let format = Format::for_resource(&resource, &incoming.headers, incoming.query.flag("pretty"))?;
     match info.verb {
@@ -77,7 +77,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
 fn not_served(server: &Server, info: &RequestInfo) -> Result<Response<Body>, Status> {
     let known = info.group.is_empty() || server.registry.snapshot().serves_group(&info.group);
     if known && !info.path.starts_with("//") {
-        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+        return Err(Status::resource_not_served());
     }
     Ok(respond::no_such_page())
 }
@@ -150,7 +150,7 @@ fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status
         && info.namespace.is_empty()
         && !matches!(info.verb, "list" | "watch" | "create" | "deletecollection");
     if misplaced || unscoped {
-        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+        return Err(Status::resource_not_served());
     }
     let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
     Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
@@ -161,10 +161,10 @@ fn check_verb(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
         "" => resource.kind.allows(info.verb),
         name => match resource.kind.subresource(name) {
             Some(sub) => sub.verbs.contains(&info.verb),
-            None => return Err(Status::new(404, "NotFound", "the server could not find the requested resource")),
+            None => return Err(Status::resource_not_served()),
         },
     };
-    if allowed { Ok(()) } else { Err(not_allowed()) }
+    if allowed { Ok(()) } else { Err(Status::method_not_served()) }
 }
 
 /// Objects are made in collections and changed by name; a kind with namespaces is written to in one of them.
@@ -177,7 +177,7 @@ fn check_place(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
     let writes_everywhere =
         resource.kind.namespaced && info.namespace.is_empty() && matches!(info.verb, "create" | "deletecollection");
     if misplaced || writes_everywhere {
-        return Err(not_allowed());
+        return Err(Status::method_not_served());
     }
     if matches!(info.verb, "list" | "watch" | "deletecollection") { Ok(()) } else { check_name(&info.name) }
 }
@@ -192,8 +192,4 @@ fn check_name(name: &str) -> Result<(), Status> {
     };
     let shown = object::field::go_quote(name);
     Err(Status::bad_request(format!("Name parameter invalid: {shown}: {complaint}")))
-}
-
-fn not_allowed() -> Status {
-    Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 }

@@ -29,8 +29,7 @@ pub async fn serve(
 ) -> Result<Response<Body>, Status> {
     let verb = incoming.info.verb;
     if !target.resource.kind.allows(verb) {
-        let text = "the server does not allow this method on the requested resource";
-        return Err(Status::new(405, "MethodNotAllowed", text));
+        return Err(Status::method_not_served());
     }
     let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
     if verb != "create" {

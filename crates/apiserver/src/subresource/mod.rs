@@ -29,7 +29,7 @@ pub fn special(target: &Target) -> Result<Option<SubresourceKind>, Status> {
         return Ok(None);
     }
     let Some(found) = target.resource.kind.subresource(&target.subresource) else {
-        return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+        return Err(Status::resource_not_served());
     };
     Ok(match &found.kind {
         SubresourceKind::Scale { .. }
@@ -54,11 +54,7 @@ pub async fn serve(
     let verb = incoming.info.verb;
     let allowed = target.resource.kind.subresource(&target.subresource).is_some_and(|s| s.verbs.contains(&verb));
     if !allowed {
-        return Err(Status::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        ));
+        return Err(Status::method_not_served());
     }
     let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
     let call = Call {

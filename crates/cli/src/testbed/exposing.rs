@@ -7,7 +7,7 @@ use ::testbed::spec::Spec;
 use ::testbed::supervisor::client::SupervisorClient;
 use anyhow::{Context, bail};
 use clap::Args;
-use provisioners::process::wire::Wire;
+use provisioners::process::forward::NetworkFault;
 
 use super::{Format, TestbedArgs};
 
@@ -101,9 +101,9 @@ pub async fn forwards(console: &Console, args: &ForwardsArgs) -> anyhow::Result<
         for led in &machine.forwards {
             let forward = &led.forward;
             let to = match led.wire {
-                Wire::Pass => forward.target.clone(),
-                Wire::Delay { millis } => format!("{} (delayed by {millis}ms)", forward.target),
-                Wire::Swallow => format!("{} (partitioned)", forward.target),
+                NetworkFault::Pass => forward.target.clone(),
+                NetworkFault::Delay { millis } => format!("{} (delayed by {millis}ms)", forward.target),
+                NetworkFault::Swallow => format!("{} (partitioned)", forward.target),
             };
             rows.push([forward.name.clone(), machine.name.clone(), forward.listen.to_string(), to]);
         }

@@ -325,7 +325,7 @@ impl Backend for Remote {
 fn events_of(
     body: Incoming,
     decoder: EventDecoder,
-    place: WatchPlace,
+    place: WatchSlot,
     base: String,
 ) -> impl futures::Stream<Item = WatchEvent> + Send {
     struct State {

@@ -145,9 +145,9 @@ mod tests {
         };
         check(&legacy, "");
         let masters = "subject organization system:masters is not allowed";
-        check(&Asked { organization: "system:masters", ..legacy }, masters);
-        let client = Asked { signer: any, common_name: "jane", usages: CLIENT, ..Asked::default() };
-        check(&Asked { organization: "system:masters", ..client }, masters);
+        check(&RequestFixture { organization: "system:masters", ..legacy }, masters);
+        let client = RequestFixture { signer: any, common_name: "jane", usages: CLIENT, ..RequestFixture::default() };
+        check(&RequestFixture { organization: "system:masters", ..client }, masters);
     }
 
     #[test]

@@ -58,8 +58,8 @@ pub(super) async fn locate(
     if let Some(route) = &route {
         route.server().clone_into(&mut spec.api_endpoint);
     }
-    if way.is_none() && spec.sync_mode == SyncMode::Pull && spec.insecure_skip_tls_verification {
-        // The agent chose the address, and whoever answers there would get the credentials.
+    if route.is_none() && spec.sync_mode == SyncMode::Pull && spec.insecure_skip_tls_verification {
+        // The agent chose the address, and any server there would receive the credentials.
         let problem = "its spec.insecureSkipTLSVerification is true, and no credentials are sent to an unverified \
             address of a pull-mode cluster; connect it with `flotilla agent`, which opens a tunnel";
         return Err(unreachable(name, problem));

@@ -34,7 +34,7 @@ pub struct PlaneClients {
     pub tunnels: Arc<Tunnels>,
 }
 
-impl Members for PlaneClients {
+impl MemberClients for PlaneClients {
     fn client(&self, cluster: &str) -> Result<ClusterClient, Status> {
         let server = self.server.upgrade().ok_or_else(|| Status::unavailable("the server is stopping"))?;
         cluster_proxy::plane_client(&server, &self.tunnels, cluster)
@@ -80,7 +80,7 @@ impl Searching {
     async fn proxying(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let search = self.ready().await?;
         if request.target.subresource != "proxy" {
-            return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+            return Err(Status::resource_not_served());
         }
         let path = inner_path(&request.incoming.uri, None);
         let (plain, query) = path.split_once('?').unwrap_or((path.as_str(), ""));
@@ -93,8 +93,7 @@ impl Searching {
             return answer_here(server, &path, request.user, request.incoming).await;
         }
         let found = server.registry.find(&info.group, &info.version, &info.resource);
-        let resource =
-            found.ok_or_else(|| Status::new(404, "NotFound", "the server could not find the requested resource"))?;
+        let resource = found.ok_or_else(Status::resource_not_served)?;
         let proxied = ProxiedRequest { info, path, gvr, resource };
         let is_read = matches!(proxied.info.verb, "get" | "list" | "watch") && proxied.info.subresource.is_empty();
         if is_read {
@@ -123,14 +122,13 @@ impl ConnectHandler for Searching {
 
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         if request.target.name.is_empty() {
-            return Err(Status::new(404, "NotFound", "the server could not find the requested resource"));
+            return Err(Status::resource_not_served());
         }
         if request.target.resource.kind.plural == PROXYINGS.plural {
             return self.proxying(server, request).await;
         }
         if request.incoming.method != Method::GET {
-            let text = "the server does not allow this method on the requested resource";
-            return Err(Status::new(405, "MethodNotAllowed", text));
+            return Err(Status::method_not_served());
         }
         reads::search(self.ready().await?, server, &request).await
     }

@@ -56,8 +56,18 @@ pub const PROGRAMS: &[RequiredProgram] = &[
         why: "allows traffic to and from the bridge",
         need: Need::Optional,
     },
-    RequiredProgram { name: "nft", package: "nftables", why: "allows traffic to and from the bridge", need: Need::Optional },
-    RequiredProgram { name: "containerd", package: "containerd", why: "runs the containers of pods", need: Need::Containerd },
+    RequiredProgram {
+        name: "nft",
+        package: "nftables",
+        why: "allows traffic to and from the bridge",
+        need: Need::Optional,
+    },
+    RequiredProgram {
+        name: "containerd",
+        package: "containerd",
+        why: "runs the containers of pods",
+        need: Need::Containerd,
+    },
     RequiredProgram { name: "runc", package: "runc", why: "starts the containers of pods", need: Need::Containerd },
     RequiredProgram {
         name: "host-local",
@@ -65,7 +75,12 @@ pub const PROGRAMS: &[RequiredProgram] = &[
         why: "sets up the network of pods, with the other CNI plugins",
         need: Need::Containerd,
     },
-    RequiredProgram { name: "skopeo", package: "skopeo", why: "copies images between registries", need: Need::Optional },
+    RequiredProgram {
+        name: "skopeo",
+        package: "skopeo",
+        why: "copies images between registries",
+        need: Need::Optional,
+    },
     RequiredProgram { name: "snap", package: "snapd", why: "installs MicroK8s in machines", need: Need::Optional },
 ];
 

@@ -157,9 +157,9 @@ async fn a_port_that_becomes_free_a_moment_later_is_opened() {
         tokio::time::sleep(REOPEN_POLL * 5).await;
         drop(busy);
     });
-    assert_eq!(open_lead(&forward).await.unwrap().address(), listen);
+    assert_eq!(open_port(&forward).await.unwrap().address(), listen);
     released.await.unwrap();
     let held = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let forward = Forward { listen: held.local_addr().unwrap(), ..forward };
-    assert!(open_lead(&forward).await.is_err(), "a port of another program is reported");
+    assert!(open_port(&forward).await.is_err(), "a port of another program is reported");
 }
