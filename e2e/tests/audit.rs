@@ -81,7 +81,7 @@ fn requests_are_recorded_as_the_policy_asks_and_without_secrets() {
         ("application/apply-patch+yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {d: applied}\n"),
     ];
     for ((content_type, body), shown) in patch.into_iter().zip(["merged", "added", "applied"]) {
-        let path = format!("{namespace}/configmaps/m?fieldManager=test&force=true&as={shown}");
+        let path = format!("{namespace}/configmaps/m?fieldManager=test&as={shown}");
         let answer = one.ask("PATCH", &path, content_type, body).expect("an answer");
         assert_eq!(answer.code, 200, "{}", answer.body);
         let patched = event(&log, "patch", &format!("as={shown}"), "ResponseComplete");

@@ -313,11 +313,32 @@ async fn pages_of_browsers_may_not_write() {
 }
 
 #[tokio::test]
+async fn unknown_host_names_are_refused_on_loopback() {
+    let bench = Bench::start().await;
+    let rebound = [("host", "evil.example")];
+    assert_eq!(bench.ask(Method::GET, "/v2/", &rebound, b"").await.error(), (421, "DENIED".into()));
+    let bench = Bench::start_with(|settings| settings.allowed_hosts.push("registry.test".to_owned())).await;
+    assert_eq!(bench.ask(Method::GET, "/v2/", &[("host", "registry.test")], b"").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn one_client_cannot_use_up_all_uploads() {
+    let bench = Bench::start_with(|settings| settings.limits.uploads_per_client_max = 2).await;
+    for _ in 0..2 {
+        let begun = bench.ask(Method::POST, "/v2/a/blobs/uploads/", &[], b"").await;
+        assert_eq!(begun.status, StatusCode::ACCEPTED);
+    }
+    let refused = bench.ask(Method::POST, "/v2/a/blobs/uploads/", &[], b"").await;
+    assert_eq!(refused.error(), (429, "TOOMANYREQUESTS".into()));
+    assert_eq!(refused.header("retry-after"), "60");
+}
+
+#[tokio::test]
 async fn what_arrived_before_a_connection_broke_is_kept() {
     let bench = Bench::start().await;
     let place = bench.ask(Method::POST, "/v2/a/blobs/uploads/", &[], b"").await.header("location").to_owned();
     let mut stream = tokio::net::TcpStream::connect(bench.address).await.unwrap();
-    let head = format!("PATCH {place} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n");
+    let head = format!("PATCH {place} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3000000\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![7; 1_500_000]).await.unwrap();
     drop(stream);
