@@ -96,29 +96,10 @@ impl BindingScheduler {
             // The mirror is outdated. The written version will enqueue the binding again.
             return finish(ScheduleOutcome::Done);
         }
-        if object.is_deleting() {
-            let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
-            self.record_failure(&object, &format!("skip schedule deleting {kind}: {key}"));
-            return finish(ScheduleOutcome::Done);
-        }
-        if let Err(refusal) = check_stored(&object) {
-            let text = refusal.to_string();
-            tracing::warn!(binding = %key, %refusal, "the binding is refused");
-            // The reference is not trusted, so no event goes to the object it names.
-            self.recorder.warning(&*object, "ScheduleBindingFailed", text);
-            return finish(ScheduleOutcome::Done);
-        }
-        let binding = match Binding::read(&object) {
+        let binding = match self.read_binding(key, &object) {
             Ok(binding) => binding,
-            Err(error) => {
-                tracing::warn!(binding = %key, %error, "failed to parse binding");
-                return finish(ScheduleOutcome::Failed);
-            }
+            Err(outcome) => return finish(outcome),
         };
-        if binding.spec.placement.is_none() {
-            // Setting the placement will enqueue the binding again.
-            return finish(ScheduleOutcome::Done);
-        }
         let peers = self.gather_peers(&binding);
         let mut snapshot = self.snapshot.lock();
         self.refresh_capacity(&mut snapshot);
@@ -160,6 +141,27 @@ impl BindingScheduler {
             is_return,
             schedule_type,
         }))
+    }
+
+    /// Reads a binding that can be scheduled. The error is the outcome for one that cannot.
+    fn read_binding(&self, key: &ObjectKey, object: &Arc<Object>) -> Result<Binding, ScheduleOutcome> {
+        if object.is_deleting() {
+            let kind = if key.namespace.is_empty() { "clusterResourceBinding" } else { "resourceBinding" };
+            self.record_failure(object, &format!("skip schedule deleting {kind}: {key}"));
+            return Err(ScheduleOutcome::Done);
+        }
+        if let Err(refusal) = check_stored(object) {
+            tracing::warn!(binding = %key, %refusal, "the binding is refused");
+            // The reference is not trusted, so no event goes to the object it names.
+            self.recorder.warning(&**object, "ScheduleBindingFailed", refusal.to_string());
+            return Err(ScheduleOutcome::Done);
+        }
+        let binding = Binding::read(object).map_err(|error| {
+            tracing::warn!(binding = %key, %error, "failed to parse binding");
+            ScheduleOutcome::Failed
+        })?;
+        // Setting the placement will enqueue the binding again.
+        if binding.spec.placement.is_some() { Ok(binding) } else { Err(ScheduleOutcome::Done) }
     }
 
     /// Decides on a binding. After a failover, the cluster it left is used only as a last resort.

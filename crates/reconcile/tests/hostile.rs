@@ -82,7 +82,6 @@ fn a_hostile_member_is_refused_within_bounded_memory() {
 
 #[tokio::test]
 #[ignore = "runs as a child of the test above"]
-#[expect(clippy::print_stdout, reason = "the parent reads it")]
 async fn child_of_a_case() {
     let case = std::env::var(CASE).expect("the parent says the case");
     let address: SocketAddr = std::env::var(ADDRESS).expect("an address").parse().expect("an address");

@@ -42,10 +42,11 @@ impl LogFile {
     pub fn append(&self, line: &[u8]) {
         let mut open = self.open.lock();
         let is_full = self.rotation.size_max_bytes > 0 && open.size > 0;
-        if is_full && open.size + line.len() as u64 > self.rotation.size_max_bytes {
-            if let Err(error) = self.rotate(&mut open) {
-                tracing::error!(%error, path = %self.path.display(), "cannot rotate the audit log");
-            }
+        if is_full
+            && open.size + line.len() as u64 > self.rotation.size_max_bytes
+            && let Err(error) = self.rotate(&mut open)
+        {
+            tracing::error!(%error, path = %self.path.display(), "cannot rotate the audit log");
         }
         match open.file.write_all(line) {
             Ok(()) => {

@@ -182,7 +182,8 @@ impl Policy {
 
 impl Rule {
     fn check(&self) -> Result<(), (String, String)> {
-        if !self.non_resource_urls.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let is_about_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if !self.non_resource_urls.is_empty() && is_about_resources {
             let problem = "a rule is about resources or about other URLs, not both";
             return Err(("nonResourceURLs".into(), problem.into()));
         }

@@ -30,6 +30,9 @@ const DURATION_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Bytes of objects in one batch of a watch; a batch has at least one object.
 const BATCH_BYTES_MAX: usize = 32 << 10;
 
+/// Objects of the initial state that a watcher has not received yet.
+type InitialState = Arc<Backlog<VecDeque<Arc<Entry>>>>;
+
 /// One item of a watch.
 pub enum WatchItem {
     Change(Change),
@@ -44,7 +47,7 @@ pub enum WatchItem {
 /// A running watch. Call `next` until it returns `None`.
 pub struct Watch {
     /// Objects of the initial state that are still to be sent; `None` when there are none.
-    initial: Option<Arc<Backlog<VecDeque<Arc<Entry>>>>>,
+    initial: Option<InitialState>,
     watcher: Watcher,
     /// A streaming list still owes the bookmark that ends its initial events.
     owes_initial_end: bool,
@@ -126,7 +129,7 @@ fn initial_backlog(
     server: &Server,
     counted_for: Option<&Arc<User>>,
     entries: Vec<Arc<Entry>>,
-) -> Result<Option<Arc<Backlog<VecDeque<Arc<Entry>>>>>, Status> {
+) -> Result<Option<InitialState>, Status> {
     if entries.is_empty() {
         return Ok(None);
     }

@@ -47,7 +47,7 @@ impl Admission for ClusterSecretAccess {
                 let asked = RequestInfo {
                     namespace: sent.namespace.clone(),
                     name: sent.name.clone(),
-                    ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), *verb)
+                    ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), verb)
                 };
                 may |= server.auth.authorize(server, &ctx.user, &asked).await.is_ok();
             }
