@@ -259,7 +259,7 @@ mod tests {
             ("return {n = 0/0}", "NaN is not a number JSON knows"),
             (
                 "local t = {1} for i = 1, 200 do t = {t} end return t",
-                "cannot encode tables nested deeper than 128 to JSON",
+                "cannot encode tables nested deeper than 100 to JSON",
             ),
         ] {
             let table: Table = lua.load(script).eval().expect("a table");

@@ -314,7 +314,7 @@ fn a_script_that_never_stops_growing_is_stopped() {
         assert!(is_clear, "{body}: {error}");
     }
     assert!(error_of("local function f() return 1 + f() end return f()").contains("stack overflow"));
-    assert!(error_of("local t = {} for i = 1, 1e4 do t = {t} end return t").contains("nested deeper than 128"));
+    assert!(error_of("local t = {} for i = 1, 1e4 do t = {t} end return t").contains("nested deeper than 100"));
     assert!(error_of("local t = {1} for i = 1, 40 do t = {t, t} end return t").contains("recursively nested"));
     assert!(
         error_of("local t = {} for i = 1, 1e5 do t[i] = i end return unpack(t)").contains("too many results to unpack")
