@@ -409,7 +409,7 @@ fn invalid_configurations_are_rejected_at_once() {
     check(clear, "not sent without TLS");
     let base = || RemoteConfig::new("https://x");
     check(RemoteConfig { proxy: Some("gopher://x".into()), ..base() }, "unsupported proxy scheme gopher");
-    check(RemoteConfig { ca: Some(Pem::Text(b"x".to_vec())), ..base() }, "no certificate to trust");
+    check(RemoteConfig { ca: Some(Pem::Text(b"x".to_vec())), ..base() }, "contains no certificate");
     let exec = ExecPlugin { api_version: "client.authentication.k8s.io/v1alpha1".into(), ..ExecPlugin::default() };
     let credentials = Credentials { exec: Some(exec), ..Credentials::default() };
     check(RemoteConfig { credentials, ..base() }, "unsupported exec plugin API version");
