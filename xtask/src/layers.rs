@@ -1,4 +1,4 @@
-//! Checks the layer map: every edge between our crates must be listed in `layers.toml` and point down.
+//! Checks the layer map: every dependency between our crates is listed in `layers.toml` and points down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,44 +8,74 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::Value;
 
+const NAMES: [&str; 5] = ["foundation", "decisions", "infrastructure", "components", "entry points"];
+
 #[derive(Deserialize)]
 struct Map {
-    layers: BTreeMap<String, u8>,
-    edges: BTreeMap<String, BTreeSet<String>>,
+    layers: BTreeMap<String, usize>,
+    edges: Edges,
 }
 
-/// Returns every edge that is not allowed, and every listed edge that points up.
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// Every dependency that the map does not allow, and every entry of the map without a crate or a dependency.
 pub fn complaints(root: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(root.join("xtask/layers.toml")).context("failed to read xtask/layers.toml")?;
-    let map: Map = toml::from_str(&text).context("xtask/layers.toml is invalid")?;
+    let map = read(root)?;
     let actual = edges(root)?;
+    let mut complaints = compare(&map, &actual);
+    complaints
+        .extend(map.edges.iter().flat_map(|(from, targets)| targets.iter().filter_map(|to| direction(&map, from, to))));
+    Ok(complaints)
+}
+
+/// The crates of one layer.
+pub fn crates_of(root: &Path, layer: usize) -> anyhow::Result<BTreeSet<String>> {
+    let layers = read(root)?.layers.into_iter();
+    Ok(layers.filter(|(_, found)| *found == layer).map(|(name, _)| name).collect())
+}
+
+fn read(root: &Path) -> anyhow::Result<Map> {
+    let text = std::fs::read_to_string(root.join("xtask/layers.toml")).context("cannot read xtask/layers.toml")?;
+    toml::from_str(&text).context("xtask/layers.toml is not valid")
+}
+
+/// Differences between the map and the manifests, in both directions.
+fn compare(map: &Map, actual: &Edges) -> Vec<String> {
     let mut complaints = Vec::new();
-    for (from, targets) in &actual {
-        let Some(layer) = map.layers.get(from) else {
-            complaints.push(format!("crate {from} is missing in [layers] of xtask/layers.toml"));
-            continue;
-        };
-        let allowed = map.edges.get(from).cloned().unwrap_or_default();
-        for to in targets.difference(&allowed) {
-            complaints.push(format!("crate {from} uses {to}, which xtask/layers.toml does not allow"));
+    let none = BTreeSet::new();
+    for (from, targets) in actual {
+        if !map.layers.contains_key(from) {
+            complaints.push(format!("crate {from} has no layer in xtask/layers.toml"));
         }
-        for to in &allowed {
-            match map.layers.get(to) {
-                Some(below) if below > layer => {
-                    complaints.push(format!("{from} → {to} points up (layer {layer} → {below})"))
-                }
-                Some(1) if *layer == 2 => {
-                    complaints.push(format!("{from} → {to}: layers 1 and 2 must not depend on each other"))
-                }
-                Some(2) if *layer == 1 => {
-                    complaints.push(format!("{from} → {to}: layers 1 and 2 must not depend on each other"))
-                }
-                Some(_) => {}
-                None => complaints.push(format!("{from} → {to}: {to} has no layer")),
-            }
+        for to in targets.difference(map.edges.get(from).unwrap_or(&none)) {
+            complaints.push(format!("crate {from} depends on {to}, which xtask/layers.toml does not allow"));
         }
     }
-    Ok(complaints)
+    for (from, targets) in &map.edges {
+        for to in targets.difference(actual.get(from).unwrap_or(&none)) {
+            complaints.push(format!("xtask/layers.toml lists {from} → {to}, which is in no manifest: remove it"));
+        }
+    }
+    for name in map.layers.keys().filter(|name| !actual.contains_key(*name)) {
+        complaints.push(format!("xtask/layers.toml gives a layer to {name}, which is no crate: remove it"));
+    }
+    complaints
+}
+
+/// The complaint about an edge that points up, or crosses between decisions and infrastructure.
+fn direction(map: &Map, from: &str, to: &str) -> Option<String> {
+    let name = |layer: usize| NAMES.get(layer).copied().unwrap_or("unknown layer");
+    let above = *map.layers.get(from)?;
+    match map.layers.get(to) {
+        None => Some(format!("{from} → {to}: {to} has no layer in xtask/layers.toml")),
+        Some(below) if *below > above => {
+            Some(format!("{from} → {to} points up, from {} to {}", name(above), name(*below)))
+        }
+        Some(1) if above == 2 => {
+            Some(format!("{from} → {to}: decisions and infrastructure are used together only in components"))
+        }
+        Some(_) => None,
+    }
 }
 
 fn edges(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
@@ -53,9 +83,9 @@ fn edges(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
         .output()
-        .context("failed to run cargo metadata")?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata did not return JSON")?;
-    let packages = metadata["packages"].as_array().context("cargo metadata returned no packages")?;
+        .context("cannot run cargo metadata")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata did not answer with JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
     let ours: BTreeSet<&str> = packages.iter().filter_map(|p| p["name"].as_str()).filter(|n| *n != "xtask").collect();
     let mut edges = BTreeMap::new();
     for package in packages.iter().filter(|p| ours.contains(p["name"].as_str().unwrap_or_default())) {
@@ -65,4 +95,52 @@ fn edges(root: &Path) -> anyhow::Result<BTreeMap<String, BTreeSet<String>>> {
         edges.insert(name, used.filter(|n| ours.contains(n)).map(str::to_owned).collect());
     }
     Ok(edges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(layers: &[(&str, usize)], listed: &[(&str, &str)], actual: &[(&str, &str)], expected: &[&str]) {
+        let layers: BTreeMap<String, usize> = layers.iter().map(|(name, layer)| ((*name).to_owned(), *layer)).collect();
+        let edges = |pairs: &[(&str, &str)]| {
+            let mut edges: Edges = layers.keys().map(|name| (name.clone(), BTreeSet::new())).collect();
+            for (from, to) in pairs {
+                edges.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            }
+            edges
+        };
+        let map = Map { edges: edges(listed), layers: layers.clone() };
+        let mut found = compare(&map, &edges(actual));
+        found.extend(listed.iter().filter_map(|(from, to)| direction(&map, from, to)));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_map_and_the_manifests_agree_in_both_directions() {
+        let layers = [("object", 0), ("cel", 1), ("store", 2)];
+        check(&layers, &[("cel", "object")], &[("cel", "object")], &[]);
+        check(
+            &layers,
+            &[],
+            &[("cel", "object")],
+            &["crate cel depends on object, which xtask/layers.toml does not allow"],
+        );
+        check(
+            &layers,
+            &[("cel", "object")],
+            &[],
+            &["xtask/layers.toml lists cel → object, which is in no manifest: remove it"],
+        );
+    }
+
+    #[test]
+    fn edges_point_down_and_not_across() {
+        let layers = [("object", 0), ("cel", 1), ("store", 2)];
+        let up = [("object", "store")];
+        check(&layers, &up, &up, &["object → store points up, from foundation to infrastructure"]);
+        let across = [("store", "cel")];
+        let text = "store → cel: decisions and infrastructure are used together only in components";
+        check(&layers, &across, &across, &[text]);
+    }
 }

@@ -1,7 +1,6 @@
 //! `networking.karmada.io`: services and ingresses that span members.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::resource::Resource;
 
@@ -70,25 +69,4 @@ pub struct ExposureRange {
 #[serde(default)]
 pub struct ClusterSelector {
     pub name: String,
-}
-
-/// `status` of MultiClusterIngress; its `spec` is that of Ingress.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct IngressStatus {
-    /// As in networking.k8s.io/v1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_balancer: Option<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub traffic_block_clusters: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub service_locations: Vec<ServiceLocation>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ServiceLocation {
-    pub name: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub clusters: Vec<String>,
 }

@@ -7,11 +7,6 @@ use crate::resource::Resource;
 pub const GROUP: &str = "remedy.karmada.io";
 pub const REMEDIES: Resource = Resource::cluster(GROUP, "v1alpha1", "Remedy", "remedies");
 
-/// Keeps the traffic of multi-cluster ingresses away from the member.
-pub const ACTION_TRAFFIC_CONTROL: &str = "TrafficControl";
-/// The condition of a member whose DNS works.
-pub const CONDITION_DNS_READY: &str = "ServiceDomainNameResolutionReady";
-
 /// `spec` of Remedy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::SecretReference;
-use crate::core::Condition;
 use crate::policy::ClusterAffinity;
 use crate::resource::Resource;
 
@@ -18,8 +17,6 @@ pub const PROXYINGS: Resource = Resource::cluster(GROUP, "v1alpha1", "Proxying",
 
 /// On objects from a cache: the member they were read from.
 pub const ANNOTATION_CACHED_FROM: &str = "resource.karmada.io/cached-from-cluster";
-/// On objects from metrics: the member they were read from.
-pub const ANNOTATION_QUERIED_FROM: &str = "resource.karmada.io/query-from-cluster";
 
 /// `spec` of ResourceRegistry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,12 +49,4 @@ pub struct BackendStore {
 pub struct OpenSearch {
     pub addresses: Vec<String>,
     pub secret_ref: SecretReference,
-}
-
-/// `status` of ResourceRegistry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RegistryStatus {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
 }

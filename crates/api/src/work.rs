@@ -53,23 +53,6 @@ pub const CONDITION_FULLY_APPLIED: &str = "FullyApplied";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct WorkSpec {
-    pub workload: WorkloadTemplate,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspend_dispatching: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preserve_resources_on_deletion: Option<bool>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WorkloadTemplate {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub manifests: Vec<Value>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
 pub struct WorkStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -302,31 +285,6 @@ pub struct Unschedulable {
     /// The message of the member's scheduler.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-}
-
-/// `spec` of the bindings in v1alpha1, which has fewer fields.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OldBindingSpec {
-    pub resource: OldObjectReference,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub clusters: Vec<TargetCluster>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OldObjectReference {
-    pub api_version: String,
-    pub kind: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    pub name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub resource_version: String,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub resource_per_replicas: ResourceList,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub replicas: i32,
 }
 
 impl BindingSpec {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use object::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource};
+use object::{GroupResource, GroupVersionKind, GroupVersionResource};
 
 use crate::discovery::{self, Group};
 use crate::kind::Kind;
@@ -54,14 +54,6 @@ impl Catalog {
             .iter()
             .filter(|kind| kind.gvk.group == resource.group && kind.plural == resource.resource)
             .min_by_key(|kind| discovery::VersionRank::of(&kind.gvk.group_version()))
-    }
-
-    /// The preferred served version of a kind.
-    pub fn preferred_kind(&self, kind: &GroupKind) -> Option<&Arc<Kind>> {
-        self.kinds
-            .iter()
-            .filter(|candidate| candidate.gvk.group == kind.group && candidate.gvk.kind == kind.kind)
-            .min_by_key(|candidate| discovery::VersionRank::of(&candidate.gvk.group_version()))
     }
 
     /// Groups in discovery order, each with its versions, the preferred one first.

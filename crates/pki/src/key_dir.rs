@@ -20,7 +20,6 @@ use crate::token::random_lowercase;
 pub mod name {
     pub const AUTHORITY: &str = "ca";
     pub const FRONT_PROXY_AUTHORITY: &str = "front-proxy-ca";
-    pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
     pub const SERVICE_ACCOUNT: &str = "sa";
     pub const SERVER: &str = "apiserver";
 }

@@ -173,10 +173,6 @@ impl Cluster {
         self.pods.len()
     }
 
-    pub fn has_pod(&self, namespace: &str, name: &str) -> bool {
-        self.pods_by_key.contains_key(&*key_of(namespace, name))
-    }
-
     /// The uid of the pod of this name that counts as placed.
     pub fn placed_uid(&self, namespace: &str, name: &str) -> Option<&str> {
         let at = self.pods_by_key.get(&*key_of(namespace, name))?;

@@ -53,11 +53,6 @@ impl WatchStream {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Requests a batch soon, possibly empty, so that the reader learns the store's revision even without changes.
-    pub fn request_progress(&self) {
-        self.progress().request();
-    }
-
     /// A handle to wait for the reader of this watch, such as for a cache that it feeds.
     pub fn progress(&self) -> ProgressHandle {
         match &self.source {

@@ -78,15 +78,6 @@ impl RequestInfo {
         }
     }
 
-    /// The path segment errors and RBAC call the resource: `pods/log`.
-    pub fn resource_with_subresource(&self) -> String {
-        if self.subresource.is_empty() {
-            self.resource.clone()
-        } else {
-            format!("{}/{}", self.resource, self.subresource)
-        }
-    }
-
     pub fn is_read_only(&self) -> bool {
         matches!(self.verb, "get" | "list" | "watch" | "head" | "options")
     }

@@ -77,15 +77,6 @@ impl JsonPath {
         let root = object.to_value();
         self.find(&root).ok()?.first().map(|value| (*value).clone())
     }
-
-    /// The field names, if it is a chain of plain fields (as scale paths and selectable fields must be).
-    pub fn plain_fields(&self) -> Option<Vec<&str>> {
-        let fields = self.steps.iter().map(|step| match step {
-            JsonPathStep::Field(name) => Some(name.as_str()),
-            _ => None,
-        });
-        fields.collect()
-    }
 }
 
 type Found<'a> = Result<Vec<&'a Value>, String>;

@@ -221,11 +221,6 @@ pub async fn clean_up(directory: &Path) {
     }
 }
 
-/// Imports the images of an archive into a containerd.
-pub async fn import_image(socket: &Path, archive: &Path) -> Result<(), ContainerdError> {
-    import(&Programs::find()?, socket, archive).await
-}
-
 async fn import(programs: &Programs, socket: &Path, archive: &Path) -> Result<(), ContainerdError> {
     let output = Command::new(&programs.ctr)
         .arg("--address")

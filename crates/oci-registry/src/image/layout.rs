@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -130,10 +130,6 @@ impl Layout {
         let descriptor = Descriptor::new(media_type, out.hasher.finish(), out.written);
         fs::rename(&tmp, self.blob_path(&descriptor.digest))?;
         Ok((descriptor, result))
-    }
-
-    pub fn read_blob(&self, digest: &Digest) -> io::Result<BufReader<File>> {
-        Ok(BufReader::new(File::open(self.blob_path(digest))?))
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

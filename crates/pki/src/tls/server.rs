@@ -8,11 +8,10 @@ use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::{Certificate, KeyedCertificate};
+use crate::certificate::KeyedCertificate;
 use crate::error::PkiError;
-use crate::key::PrivateKey;
 use crate::tls::client_trust::AskingVerifier;
-use crate::tls::{certified_key, certified_pair, provider};
+use crate::tls::{certified_pair, provider};
 
 /// The handling of client certificates. They are never required: most callers use tokens.
 pub enum ClientCertificates {
@@ -55,12 +54,6 @@ struct Shown {
 impl ReloadableCertResolver {
     pub fn new(default: &KeyedCertificate) -> Result<Self, PkiError> {
         let shown = Shown { default: certified_pair(default)?, by_name: BTreeMap::new() };
-        Ok(Self { shown: ArcSwap::from_pointee(shown) })
-    }
-
-    /// A certificate with its intermediates.
-    pub fn with_chain(chain: &[Certificate], key: &PrivateKey) -> Result<Self, PkiError> {
-        let shown = Shown { default: certified_key(chain, key)?, by_name: BTreeMap::new() };
         Ok(Self { shown: ArcSwap::from_pointee(shown) })
     }
 

@@ -2,8 +2,6 @@
 
 use crate::machine::{Error, Output, Provisioner};
 
-/// The API port of MicroK8s in the machine.
-pub const API_PORT: u16 = 16443;
 const CHANNEL: &str = "1.30/stable";
 const ADDONS: &[&str] = &["dns", "hostpath-storage"];
 

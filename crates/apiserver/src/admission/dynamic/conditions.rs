@@ -29,14 +29,6 @@ pub enum Failure {
     Budget(String),
 }
 
-impl Failure {
-    pub fn into_text(self) -> String {
-        match self {
-            Self::Expression(text) | Self::Budget(text) => text,
-        }
-    }
-}
-
 impl Expression {
     pub fn compile(env: &Env, text: &str) -> Self {
         Self { text: text.to_owned(), program: env.compile(text).map_err(|error| error.to_string()) }
