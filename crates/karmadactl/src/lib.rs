@@ -11,7 +11,6 @@ pub mod get;
 mod go_template;
 pub mod interpret;
 pub mod join;
-mod jsonpath;
 pub mod kubectl;
 mod manifests;
 mod membership_progress;

@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use object::Object;
+use object::jsonpath::{JsonPath, Template, text_of};
 use serde_json::{Value, json};
 
 use crate::go_template::GoTemplate;
-use crate::jsonpath::{Path, Template, text_of};
 use crate::{tabs, yaml};
 
 /// An output format.
@@ -96,7 +96,7 @@ impl Format {
             Self::Name => Ok(objects_of(value).map(|object| name_of(object) + "\n").collect()),
             Self::JsonPath(template) => render(template, value),
             Self::JsonPathAsJson(template) => {
-                let found: Vec<Value> = Path::parse(template)?.find(value).into_iter().cloned().collect();
+                let found: Vec<Value> = JsonPath::parse_relaxed(template)?.find(value)?.into_iter().cloned().collect();
                 Ok(pretty_json(&found.into()))
             }
             Self::JsonPathFile(path) => render(&read(path)?, value),
@@ -115,7 +115,7 @@ fn read(path: &std::path::Path) -> anyhow::Result<String> {
 
 fn render(template: &str, value: &Value) -> anyhow::Result<String> {
     let template = Template::parse(template)?;
-    template.render(value).map_err(|why| anyhow::anyhow!("cannot print: {why}"))
+    template.render(value).context("error executing jsonpath")
 }
 
 /// Prints JSON as kubectl: indented by four, with sorted keys.
@@ -173,13 +173,13 @@ pub fn without_managed_fields(mut object: Object) -> Object {
     object
 }
 
-struct Columns(Vec<(String, Path)>);
+struct Columns(Vec<(String, JsonPath)>);
 
 impl Columns {
     /// `NAME:.metadata.name,RSRC:.metadata.resourceVersion`
     fn parse(spec: &str) -> anyhow::Result<Self> {
         let columns = spec.split(',').map(|column| match column.split_once(':') {
-            Some((header, path)) => Ok((header.to_owned(), Path::parse(path)?)),
+            Some((header, path)) => Ok((header.to_owned(), JsonPath::parse_relaxed(path)?)),
             None => bail!("unexpected custom-columns spec: {column}, expected <header>:<json-path-expr>"),
         });
         Ok(Self(columns.collect::<anyhow::Result<_>>()?))
@@ -196,7 +196,10 @@ impl Columns {
         if headers.len() != paths.len() {
             bail!("number of headers ({}) and field specifications ({}) don't match", headers.len(), paths.len());
         }
-        let columns = headers.into_iter().zip(paths).map(|(header, path)| Ok((header.to_owned(), Path::parse(path)?)));
+        let columns = headers
+            .into_iter()
+            .zip(paths)
+            .map(|(header, path)| Ok((header.to_owned(), JsonPath::parse_relaxed(path)?)));
         Ok(Self(columns.collect::<anyhow::Result<_>>()?))
     }
 }
@@ -205,7 +208,8 @@ fn custom_columns(columns: &Columns, value: &Value) -> anyhow::Result<String> {
     let headers: Vec<&str> = columns.0.iter().map(|(header, _)| header.as_str()).collect();
     let mut text = headers.join("\t") + "\n";
     for object in objects_of(value) {
-        let cells: Vec<String> = columns.0.iter().map(|(_, path)| cell(&path.find(object))).collect();
+        let cells = columns.0.iter().map(|(_, path)| Ok(cell(&path.find(object)?)));
+        let cells: Vec<String> = cells.collect::<anyhow::Result<_>>()?;
         text += &(cells.join("\t") + "\n");
     }
     Ok(tabs::align(&text, tabs::TABLE))

@@ -1,15 +1,17 @@
-//! Types that every layer uses: dynamic Kubernetes objects, their names, selectors, schemas, errors and patches.
+//! Dynamic Kubernetes objects for every layer: names, conditions, selectors, schemas, errors and patches.
 
 pub mod depth;
 pub mod duration;
 pub mod field;
 pub mod gvk;
 mod head;
+pub mod jsonpath;
 pub mod names;
 pub mod object;
 pub mod patch;
 pub mod percent;
 pub mod quantity;
+pub mod query;
 pub mod schema;
 pub mod selector;
 pub mod status;

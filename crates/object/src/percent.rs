@@ -1,41 +1,39 @@
 //! Percent-encoding, as used in URLs, query strings and header names.
 
-/// Decodes the text, or returns the offset of the first invalid escape.
-pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
-    bytes_of(text).collect()
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes every reserved character, for one segment of a path or one value of a query.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Decodes the text; invalid escapes stay as they are.
-pub fn decode_lenient(text: &str) -> String {
-    // Most texts have none, and some are decoded with every request.
-    if !text.contains('%') {
-        return text.to_owned();
+/// Decodes the text, or returns the offset of the first invalid escape.
+pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
+    match invalid_escape(text) {
+        Some(at) => Err(at),
+        None => Ok(percent_decode_str(text).collect()),
     }
-    let bytes: Vec<u8> = bytes_of(text).map(|byte| byte.unwrap_or(b'%')).collect();
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Decodes the text; invalid escapes stay as they are, and invalid UTF-8 becomes U+FFFD.
+pub fn decode_lenient(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Reports whether every percent sign is followed by two hexadecimal digits.
 pub fn is_whole(text: &str) -> bool {
-    !text.contains('%') || bytes_of(text).all(|byte| byte.is_ok())
+    invalid_escape(text).is_none()
 }
 
-/// Byte by byte; the offset of an invalid escape is the error.
-fn bytes_of(text: &str) -> impl Iterator<Item = Result<u8, usize>> {
-    let bytes = text.as_bytes();
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let at = next;
-        let byte = *bytes.get(at)?;
-        next += 1;
-        if byte != b'%' {
-            return Some(Ok(byte));
-        }
-        let digit = |place: usize| bytes.get(place).and_then(|digit| char::from(*digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(at + 1), digit(at + 2)) else { return Some(Err(at)) };
-        next += 2;
-        Some(u8::try_from(high * 16 + low).map_err(|_| at))
-    })
+fn invalid_escape(text: &str) -> Option<usize> {
+    let is_escape = |at: usize| {
+        let digits = text.as_bytes().get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    text.match_indices('%').map(|(at, _)| at).find(|at| !is_escape(*at))
 }
 
 #[cfg(test)]
@@ -59,5 +57,13 @@ mod tests {
             assert_eq!(decode_lenient(text), lenient, "{text}");
         }
         assert_eq!(decode_lenient("%ff"), "\u{fffd}");
+    }
+
+    #[test]
+    fn encoding_is_reversed_by_decoding() {
+        for text in ["", "a/b:c", "ä %", "sha256:0a", "+&=", "-._~"] {
+            assert_eq!(decode(&encode(text)), Ok(text.as_bytes().to_vec()), "{text}");
+        }
+        assert_eq!(encode("a/b:c ä~"), "a%2Fb%3Ac%20%C3%A4~");
     }
 }

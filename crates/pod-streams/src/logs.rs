@@ -5,7 +5,7 @@ use futures::{Stream, StreamExt};
 use http::{HeaderValue, Response, header};
 
 use crate::backend::{LogStream, PodBackend, PodRef, Refusal};
-use crate::query::Query;
+use crate::query::{log_options, query_of};
 use crate::upgrade::StreamRequest;
 
 /// Responds with the log of the container. Enforces the byte limit regardless of the backend.
@@ -14,7 +14,7 @@ pub async fn serve_logs(
     backend: &dyn PodBackend,
     pod: &PodRef,
 ) -> Result<Response<LogStream>, Refusal> {
-    let options = Query::of(&request.uri).log_options()?;
+    let options = log_options(&query_of(&request.uri))?;
     let limit = options.limit_bytes;
     let lines = backend.logs(pod, options).await?;
     let lines: LogStream = match limit {

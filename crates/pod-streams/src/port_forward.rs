@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
+use object::query::Query;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -12,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::backend::{PodBackend, PodRef, Refusal};
 use crate::pipe::{ChannelReader, ChannelWriter, Outgoing};
-use crate::query::Query;
+use crate::query::{ports, query_of};
 use crate::remote_command::V4;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
@@ -38,7 +39,7 @@ pub fn serve_port_forward(
     let transport = negotiate(&headers, &OFFERS)?;
     let ports = match transport {
         Transport::WebSocket(TUNNELLED) | Transport::Spdy(_) => Vec::new(),
-        Transport::WebSocket(_) => asked_ports(&Query::of(&uri))?,
+        Transport::WebSocket(_) => asked_ports(&query_of(&uri))?,
     };
     let (response, upgrade) = switch(&headers, upgrade, transport)?;
     tokio::spawn(async move {
@@ -66,7 +67,7 @@ pub fn serve_port_forward(
 }
 
 fn asked_ports(query: &Query) -> Result<Vec<u16>, Refusal> {
-    let ports = query.ports()?;
+    let ports = ports(query)?;
     match ports.len() {
         0 => Err(Refusal::new(400, "query parameter \"port\" is required")),
         1..=PORTS_MAX => Ok(ports),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use object::query::Query;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::{Attach, Exec, ExitStatus, PodBackend, PodRef, Refusal, Streams, TerminalSize};
 use crate::exit;
 use crate::pipe::{ChannelReader, ChannelWriter, Outgoing};
-use crate::query::Query;
+use crate::query::query_of;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
 use crate::websocket::{self, Channels, Encoding, Ends, Message};
@@ -46,7 +47,7 @@ const SIZE_BYTES_MAX: u64 = 4096;
 
 /// Runs a command in the container and connects its streams.
 pub fn serve_exec(request: StreamRequest, backend: Arc<dyn PodBackend>, pod: PodRef) -> Result<Response<()>, Refusal> {
-    let query = Query::of(&request.uri);
+    let query = query_of(&request.uri);
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
     if command.is_empty() {
         return Err(Refusal::new(400, "you must specify at least one command for the container"));
@@ -62,7 +63,7 @@ pub fn serve_attach(
     backend: Arc<dyn PodBackend>,
     pod: PodRef,
 ) -> Result<Response<()>, Refusal> {
-    let asked = Asked::read(&Query::of(&request.uri))?;
+    let asked = Asked::read(&query_of(&request.uri))?;
     let attach = Attach { tty: asked.tty };
     serve(request, asked, move |streams| async move { backend.attach(&pod, attach, streams).await })
 }

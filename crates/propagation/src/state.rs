@@ -1,92 +1,38 @@
-//! State a workload takes along when it leaves a member: values of its status, as labels.
+//! State preserved when a workload moves to another cluster: values of its status, as labels.
 
 use std::collections::BTreeMap;
 
 use api::policy::StatePreservation;
+use object::jsonpath::{JsonPathError, Template};
 use serde_json::Value;
 
 /// The reason state could not be read. The workload stays until it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    #[error("{0:?} is not a path that can be followed")]
-    Path(String),
-    #[error("{name} is not found in {path:?}")]
-    Missing { path: String, name: String },
+    #[error("{0:?} has more than fields, keys, indexes and [*]")]
+    NotPlain(String),
+    #[error("cannot read {path:?}")]
+    Read {
+        path: String,
+        #[source]
+        error: JsonPathError,
+    },
 }
 
-/// The labels that stand for the state in a status, one for each rule.
+/// The labels that carry the state of a status, one for each rule.
 pub fn preserve(rules: &StatePreservation, status: &Value) -> Result<BTreeMap<String, String>, StateError> {
     let labels = rules.rules.iter().map(|rule| Ok((rule.alias_label_name.clone(), read(&rule.json_path, status)?)));
     labels.collect()
 }
 
-/// A text in which each `{…}` stands for what its path leads to. Paths are of fields, `['keys']`, `[indexes]` and `[*]`;
-/// filters and ranges, of which no label can be made, are refused.
+/// The text of a template. Filters and ranges, which may find any number of values, are refused.
 fn read(template: &str, status: &Value) -> Result<String, StateError> {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once('{') {
-        let (path, after) = after.split_once('}').ok_or_else(|| StateError::Path(template.to_owned()))?;
-        text.push_str(before);
-        text.push_str(&follow(path.trim(), status)?.into_iter().map(told).collect::<Vec<_>>().join(" "));
-        rest = after;
+    let failed = |error| StateError::Read { path: template.to_owned(), error };
+    let parsed = Template::parse(template).map_err(failed)?;
+    if !parsed.has_plain_paths() {
+        return Err(StateError::NotPlain(template.to_owned()));
     }
-    text.push_str(rest);
-    Ok(text)
-}
-
-fn follow<'a>(path: &str, status: &'a Value) -> Result<Vec<&'a Value>, StateError> {
-    let refused = || StateError::Path(path.to_owned());
-    let mut found = vec![status];
-    let mut rest = path.strip_prefix('$').unwrap_or(path);
-    while !rest.is_empty() {
-        let (step, after) = if let Some(field) = rest.strip_prefix('.') {
-            field.split_at(field.find(['.', '[']).unwrap_or(field.len()))
-        } else {
-            rest.strip_prefix('[').and_then(|key| key.split_once(']')).ok_or_else(refused)?
-        };
-        // A lone dot is the root itself.
-        let is_root = step.is_empty() && after.is_empty() && path == ".";
-        if !is_root {
-            found = take(step, found, path)?;
-        }
-        rest = after;
-    }
-    Ok(found)
-}
-
-fn take<'a>(step: &str, found: Vec<&'a Value>, path: &str) -> Result<Vec<&'a Value>, StateError> {
-    if step == "*" {
-        return Ok(found.into_iter().flat_map(children).collect());
-    }
-    let quoted = step.strip_prefix('\'').and_then(|step| step.strip_suffix('\''));
-    if step.is_empty() || quoted.is_none() && step.contains(['?', '(', '@', ':', ',', '\'', '"', ' ']) {
-        return Err(StateError::Path(path.to_owned()));
-    }
-    let missing = || StateError::Missing { path: path.to_owned(), name: step.to_owned() };
-    let taken = found.into_iter().map(|value| match value {
-        Value::Array(items) => step.parse::<i64>().ok().and_then(|index| nth(items, index)),
-        _ => value.get(quoted.unwrap_or(step)),
-    });
-    taken.map(|value| value.ok_or_else(missing)).collect()
-}
-
-/// Negative indexes count from the end.
-fn nth(items: &[Value], index: i64) -> Option<&Value> {
-    let length = i64::try_from(items.len()).ok()?;
-    usize::try_from(if index < 0 { index + length } else { index }).ok().and_then(|index| items.get(index))
-}
-
-fn children(value: &Value) -> Vec<&Value> {
-    match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Object(fields) => fields.values().collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn told(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    parsed.render_strict(status).map_err(failed)
 }
 
 #[cfg(test)]

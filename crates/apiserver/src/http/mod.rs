@@ -12,13 +12,14 @@ use access::User;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use object::Status;
+use object::query::Query;
 use rustls_pki_types::CertificateDer;
 
 use crate::audit::Record;
 use crate::context::Context;
 use crate::extension::ExtensionRequest;
 use crate::limits::Slot;
-use crate::request::{Query, RequestInfo};
+use crate::request::RequestInfo;
 use crate::respond::{self, Body};
 use crate::server::Server;
 

@@ -13,9 +13,10 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use listener::ConnectionLimits;
 use object::Status;
+use object::query::Query;
 use parking_lot::Mutex;
 
-use crate::request::{Query, RequestInfo};
+use crate::request::RequestInfo;
 
 pub use backlog::{Backlog, Backlogs};
 pub use memory::Reservation;

@@ -1,6 +1,8 @@
 //! Reads a method and path into what authorization, audit and routing need to know of a request.
 
 use http::Method;
+use object::query::Query;
+use object::selector::FieldSelector;
 use object::{GroupVersionResource, percent};
 
 /// A request as authorization sees it. For plain URLs only `verb` (the lower-case method) and `path` are set.
@@ -53,9 +55,10 @@ impl RequestInfo {
             parts = &parts[1..];
         }
         info.read_resource(parts);
-        info.verb = resource_verb(method, &info, query, old_watch);
+        let query = Query::parse(query);
+        info.verb = resource_verb(method, &info, &query, old_watch);
         if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
-            info.name = name_from_field_selector(query);
+            info.name = name_from_field_selector(&query);
         }
         info
     }
@@ -102,7 +105,7 @@ fn plain_verb(method: &Method) -> &'static str {
     }
 }
 
-fn resource_verb(method: &Method, info: &RequestInfo, query: &str, old_watch: bool) -> &'static str {
+fn resource_verb(method: &Method, info: &RequestInfo, query: &Query, old_watch: bool) -> &'static str {
     let named = !info.name.is_empty();
     match method.as_str() {
         "POST" => "create",
@@ -110,39 +113,16 @@ fn resource_verb(method: &Method, info: &RequestInfo, query: &str, old_watch: bo
         "PATCH" => "patch",
         "DELETE" if named => "delete",
         "DELETE" => "deletecollection",
-        "GET" | "HEAD" if old_watch || (!named && wants_watch(query)) => "watch",
+        "GET" | "HEAD" if old_watch || (!named && query.flag("watch")) => "watch",
         "GET" | "HEAD" if named => "get",
         "GET" | "HEAD" => "list",
         _ => plain_verb(method),
     }
 }
 
-fn wants_watch(query: &str) -> bool {
-    form_pairs(query).find(|(key, _)| key == "watch").is_some_and(|(_, value)| is_yes(&value))
-}
-
-/// Go's query decoding takes every word for yes but these two.
-pub(super) fn is_yes(value: &str) -> bool {
-    value != "0" && !value.eq_ignore_ascii_case("false")
-}
-
-fn name_from_field_selector(query: &str) -> String {
-    let selector = form_pairs(query).find(|(key, _)| key == "fieldSelector");
-    let parsed = selector.and_then(|(_, value)| object::selector::FieldSelector::parse(&value).ok());
-    parsed.and_then(|s| s.exact("metadata.name").map(str::to_owned)).unwrap_or_default()
-}
-
-/// The pairs of a query string, percent-decoded. Pairs with a semicolon or a broken escape are passed over, as Go does.
-pub(super) fn form_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
-    let readable = |pair: &&str| !pair.is_empty() && !pair.contains(';') && percent::is_whole(pair);
-    query.split('&').filter(readable).map(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode_form(key), decode_form(value))
-    })
-}
-
-fn decode_form(text: &str) -> String {
-    percent::decode_lenient(&text.replace('+', " "))
+fn name_from_field_selector(query: &Query) -> String {
+    let parsed = query.first("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
+    parsed.and_then(|selector| selector.exact("metadata.name").map(str::to_owned)).unwrap_or_default()
 }
 
 #[cfg(test)]

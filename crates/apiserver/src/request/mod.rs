@@ -5,5 +5,5 @@ mod options;
 
 pub use info::RequestInfo;
 pub use options::{
-    DeleteOptions, ListOptions, Propagation, Query, ResourceVersionMatch, Validation, WriteOptions, parse_revision,
+    DeleteOptions, ListOptions, Propagation, ResourceVersionMatch, Validation, WriteOptions, parse_revision,
 };

@@ -1,40 +1,13 @@
 //! The options a query string (or a DeleteOptions body) carries, checked before anything else happens.
 
+use object::query::Query;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, FieldPath, GroupKind, Status};
 use serde_json::Value;
 
-use super::info::{form_pairs, is_yes};
-
-/// The pairs of a query string in order.
-#[derive(Clone, Debug, Default)]
-pub struct Query(Vec<(String, String)>);
-
-impl Query {
-    pub fn parse(text: &str) -> Self {
-        Self(form_pairs(text).collect())
-    }
-
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
-    }
-
-    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.0.iter().any(|(k, _)| k == key)
-    }
-
-    /// `true`, `1`, the bare key or any other word mean yes, as for Go's query decoding.
-    pub fn flag(&self, key: &str) -> bool {
-        self.0.iter().find(|(k, _)| k == key).is_some_and(|(_, value)| is_yes(value))
-    }
-
-    fn number(&self, key: &str) -> Result<Option<i64>, Status> {
-        self.get(key).map(|text| text.parse().map_err(|_| not_a_number(key, text))).transpose()
-    }
+/// A parameter as a whole number; empty counts as absent.
+fn number(query: &Query, name: &str) -> Result<Option<i64>, Status> {
+    query.get(name).map(|text| text.parse().map_err(|_| not_a_number(name, text))).transpose()
 }
 
 fn not_a_number(key: &str, text: &str) -> Status {
@@ -76,7 +49,7 @@ impl ListOptions {
                 return Err(refuse_list_option("resourceVersionMatch", other, &["", "Exact", "NotOlderThan"]));
             }
         };
-        let limit = query.number("limit")?.unwrap_or(0).max(0) as usize;
+        let limit = number(query, "limit")?.unwrap_or(0).max(0) as usize;
         let options = Self {
             labels,
             fields,
@@ -85,8 +58,8 @@ impl ListOptions {
             resource_version,
             version_match,
             bookmarks: query.flag("allowWatchBookmarks"),
-            send_initial_events: query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents")),
-            timeout_seconds: query.number("timeoutSeconds")?.map(|s| s.max(0) as u64),
+            send_initial_events: query.first("sendInitialEvents").is_some().then(|| query.flag("sendInitialEvents")),
+            timeout_seconds: number(query, "timeoutSeconds")?.map(|s| s.max(0) as u64),
         };
         options.check(query.flag("watch"))?;
         Ok(options)
@@ -188,7 +161,7 @@ impl WriteOptions {
                 return Err(refuse(&[FieldError::not_supported(FieldPath::new("fieldValidation"), other, &supported)]));
             }
         };
-        let force = query.has("force").then(|| query.flag("force"));
+        let force = query.first("force").is_some().then(|| query.flag("force"));
         Ok(Self { dry_run, field_manager, validation, force })
     }
 }
@@ -231,13 +204,13 @@ impl DeleteOptions {
             if !dry_run.is_empty() {
                 options.insert("dryRun".into(), dry_run.into());
             }
-            if let Some(seconds) = query.number("gracePeriodSeconds")? {
+            if let Some(seconds) = number(query, "gracePeriodSeconds")? {
                 options.insert("gracePeriodSeconds".into(), seconds.into());
             }
             if let Some(policy) = query.get("propagationPolicy") {
                 options.insert("propagationPolicy".into(), policy.into());
             }
-            if query.has("orphanDependents") {
+            if query.first("orphanDependents").is_some() {
                 options.insert("orphanDependents".into(), query.flag("orphanDependents").into());
             }
             Ok::<_, Status>(Value::Object(options))

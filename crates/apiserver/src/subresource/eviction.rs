@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use object::query::Query;
 use object::selector::LabelSelector;
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupResource, Object, Status};
@@ -11,7 +12,7 @@ use super::Call;
 use crate::admission::Operation;
 use crate::cache::{Entry, Filter};
 use crate::context::Context;
-use crate::request::{DeleteOptions, Query};
+use crate::request::DeleteOptions;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
 use crate::verbs::{Answer, Target, attributes, delete};

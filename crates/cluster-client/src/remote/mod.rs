@@ -43,7 +43,8 @@ use crate::remote::pool::{HttpClient, Pool, WatchSlot};
 use crate::remote::tls::ClientIdentity;
 use crate::remote::wire::WireRequest;
 
-pub use crate::remote::wire::{escape, is_too_large};
+pub use crate::remote::wire::is_too_large;
+pub use object::percent::encode as escape;
 
 /// Objects whose unreadable state is remembered, so that each is logged once.
 const UNREADABLE_REMEMBERED_MAX: usize = 1024;

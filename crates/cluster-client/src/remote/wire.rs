@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use object::status::{StatusCause, StatusDetails};
-use object::{GroupVersion, Object, Status};
+use object::{GroupVersion, Object, Status, percent};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -113,7 +113,7 @@ pub fn path_of(target: &ResourceRef) -> String {
     let parts = parts.chain([gvr.resource.as_str()]).chain(target.name.as_deref()).chain(target.subresource.as_deref());
     for part in parts {
         path.push('/');
-        escape_into(&mut path, part);
+        path.push_str(&percent::encode(part));
     }
     path
 }
@@ -172,7 +172,7 @@ pub fn impersonation_headers(user: &UserInfo) -> Result<HeaderMap, Status> {
     }
     for (key, values) in &user.extra {
         let mut name = "impersonate-extra-".to_owned();
-        escape_into(&mut name, key);
+        name.push_str(&percent::encode(key));
         let name = HeaderName::from_bytes(name.to_ascii_lowercase().as_bytes())
             .map_err(|_| Status::bad_request(format!("cannot impersonate with extra {key:?}")))?;
         for text in values {
@@ -192,28 +192,12 @@ impl Query {
         self.text.push(if self.text.is_empty() { '?' } else { '&' });
         self.text.push_str(key);
         self.text.push('=');
-        escape_into(&mut self.text, value);
+        self.text.push_str(&percent::encode(value));
     }
 
     fn add_some(&mut self, key: &str, value: Option<&str>) {
         if let Some(value) = value.filter(|v| !v.is_empty()) {
             self.add(key, value);
-        }
-    }
-}
-
-/// Percent-encodes a part of a path or query.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    escape_into(&mut out, text);
-    out
-}
-
-fn escape_into(out: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
-            other => out.push_str(&format!("%{other:02X}")),
         }
     }
 }

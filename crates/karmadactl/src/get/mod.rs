@@ -1,6 +1,7 @@
 //! `get`: lists objects of the control plane and of members in one table, with their cluster.
 
 mod gather;
+mod sorting;
 mod watch;
 
 use anyhow::{anyhow, bail};
@@ -9,10 +10,10 @@ use cluster_client::ClusterClient;
 use futures::StreamExt;
 use futures::stream;
 use object::Object;
+use object::jsonpath::JsonPath;
 use serde_json::Value;
 
 use crate::console::Console;
-use crate::jsonpath::{self, Path};
 use crate::output::{self, Format};
 use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
 use crate::resources;
@@ -243,7 +244,7 @@ fn print_objects(
         }
         if let Some(sort) = &args.sort_by {
             let path = sort_path(sort, items.iter())?;
-            items.sort_by(|a, b| jsonpath::compare(&path, a, b));
+            items.sort_by(|a, b| sorting::compare(&path, a, b));
         }
         let value = match (is_single, &items[..]) {
             (true, [one]) => one.clone(),
@@ -306,7 +307,7 @@ fn print_tables(args: &GetArgs, answers: Vec<Gathered>, now: jiff::Timestamp) ->
         if let Some(sort) = &args.sort_by {
             let objects: Vec<Value> = table.rows.iter().map(|row| row.object.to_value()).collect();
             let path = sort_path(sort, objects.iter())?;
-            table.rows.sort_by(|a, b| jsonpath::compare(&path, &a.object.to_value(), &b.object.to_value()));
+            table.rows.sort_by(|a, b| sorting::compare(&path, &a.object.to_value(), &b.object.to_value()));
         }
         let kind = with_kind.then(|| resource.gvk().group_kind().to_string().to_lowercase());
         texts.push(table.print(&args.look(kind, resource.namespaced)));
@@ -316,9 +317,11 @@ fn print_tables(args: &GetArgs, answers: Vec<Gathered>, now: jiff::Timestamp) ->
 }
 
 /// Parses the path of --sort-by, and rejects one that none of the objects has.
-fn sort_path<'a>(text: &str, mut objects: impl ExactSizeIterator<Item = &'a Value>) -> anyhow::Result<Path> {
-    let path = Path::parse(text)?;
-    if objects.len() > 0 && objects.all(|object| path.find(object).is_empty()) {
+fn sort_path<'a>(text: &str, mut objects: impl ExactSizeIterator<Item = &'a Value>) -> anyhow::Result<JsonPath> {
+    let path = JsonPath::parse_relaxed(text)?;
+    // A wrong type on the way is a missing field.
+    let has_field = |object| path.find(object).is_ok_and(|found| !found.is_empty());
+    if objects.len() > 0 && !objects.any(has_field) {
         bail!("--sort-by: couldn't find any field with path {text:?} in the list of objects");
     }
     Ok(path)

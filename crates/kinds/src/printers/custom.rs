@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use object::Object;
+use object::jsonpath::JsonPath;
 use serde_json::{Number, Value};
 
-use super::jsonpath::JsonPath;
 use super::{CREATED, NAME, age};
 use crate::kind::{Column, Printer};
 

@@ -7,7 +7,6 @@ mod cells;
 mod cluster;
 mod custom;
 mod identity;
-pub mod jsonpath;
 mod networking;
 mod pod;
 mod policy;

@@ -190,7 +190,8 @@ impl Containerd {
         let program = pause::program().ok_or(ContainerdError::Architecture(std::env::consts::ARCH))?;
         let files = BTreeMap::from([("pause".to_owned(), ImageFile::File { content: program, mode: 0o755 })]);
         let archive = self.paths.directory.join("pause.tar");
-        fs::write(&archive, image_archive(PAUSE_IMAGE, &files, &["/pause"]))
+        image_archive(PAUSE_IMAGE, &files, &["/pause"])
+            .and_then(|image| fs::write(&archive, image))
             .map_err(|e| ContainerdError::Write(archive.clone(), e))?;
         let imported = import(programs, &self.paths.socket, &archive).await;
         let _ = fs::remove_file(&archive);

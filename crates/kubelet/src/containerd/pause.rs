@@ -1,11 +1,13 @@
-//! A minimal pause program, and images small enough to be built by hand.
+//! The smallest program that keeps a sandbox open, and images of one layer.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
+use tar::{Builder, EntryType, Header};
 
-/// Returns a program that reaps its children and waits indefinitely; `None` on unsupported architectures.
+/// A program that ignores its children and sleeps until it is killed; `None` for architectures other than x86-64.
 pub(crate) fn program() -> Option<Vec<u8>> {
     if std::env::consts::ARCH != "x86_64" {
         return None;
@@ -64,8 +66,8 @@ pub enum ImageFile {
 }
 
 /// Returns an image with one layer as OCI image layout archive for `ctr images import`.
-pub fn image_archive(name: &str, files: &BTreeMap<String, ImageFile>, entrypoint: &[&str]) -> Vec<u8> {
-    let layer = archive(files);
+pub fn image_archive(name: &str, files: &BTreeMap<String, ImageFile>, entrypoint: &[&str]) -> io::Result<Vec<u8>> {
+    let layer = archive(files)?;
     let config = json!({
         "architecture": crate::machine::architecture(), "os": "linux",
         "config": {"Entrypoint": entrypoint, "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
@@ -104,39 +106,34 @@ fn hex(content: &[u8]) -> String {
 }
 
 /// Returns a ustar archive of these files, owned by root, with mtime zero.
-fn archive(files: &BTreeMap<String, ImageFile>) -> Vec<u8> {
-    let mut archive = Vec::new();
+fn archive(files: &BTreeMap<String, ImageFile>) -> io::Result<Vec<u8>> {
+    let mut builder = Builder::new(Vec::new());
     for (path, entry) in files {
-        let (kind, mode, content, link): (u8, u32, &[u8], &str) = match entry {
-            ImageFile::File { content, mode } => (b'0', *mode, content, ""),
-            ImageFile::Link(to) => (b'2', 0o777, &[], to),
-            ImageFile::Folder => (b'5', 0o755, &[], ""),
-        };
-        archive.extend_from_slice(&header(path, kind, mode, content.len(), link));
-        archive.extend_from_slice(content);
-        archive.resize(archive.len().next_multiple_of(512), 0);
+        let mut header = Header::new_ustar();
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(0);
+        match entry {
+            ImageFile::File { content, mode } => {
+                header.set_entry_type(EntryType::Regular);
+                header.set_mode(*mode);
+                header.set_size(content.len() as u64);
+                builder.append_data(&mut header, path, content.as_slice())?;
+            }
+            ImageFile::Link(target) => {
+                header.set_entry_type(EntryType::Symlink);
+                header.set_mode(0o777);
+                builder.append_link(&mut header, path, target)?;
+            }
+            ImageFile::Folder => {
+                header.set_entry_type(EntryType::Directory);
+                header.set_mode(0o755);
+                builder.append_data(&mut header, path, io::empty())?;
+            }
+        }
     }
-    archive.resize(archive.len() + 1024, 0);
-    archive
-}
-
-fn header(path: &str, kind: u8, mode: u32, size: usize, link: &str) -> [u8; 512] {
-    let mut header = [0; 512];
-    let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &path.as_bytes()[..path.len().min(100)]);
-    put(100, format!("{mode:07o}").as_bytes());
-    put(108, b"0000000");
-    put(116, b"0000000");
-    put(124, format!("{size:011o}").as_bytes());
-    put(136, b"00000000000");
-    // The checksum is computed with blanks in its field.
-    put(148, b"        ");
-    put(156, &[kind]);
-    put(157, &link.as_bytes()[..link.len().min(100)]);
-    put(257, b"ustar\x0000");
-    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    header
+    builder.into_inner()
 }
 
 #[cfg(test)]
@@ -178,7 +175,7 @@ mod tests {
         ]);
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().join("x.tar");
-        std::fs::write(&path, archive(&files)).expect("written");
+        std::fs::write(&path, archive(&files).expect("valid names")).expect("written");
         let output = Command::new("tar").arg("-tvf").arg(&path).output().expect("tar runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -74,7 +74,7 @@ fn busybox_image(busybox: &Path) -> Vec<u8> {
     ] {
         files.insert(format!("bin/{name}"), ImageFile::Link("busybox".to_owned()));
     }
-    image_archive(BUSYBOX, &files, &["/bin/sh"])
+    image_archive(BUSYBOX, &files, &["/bin/sh"]).expect("the names are valid")
 }
 
 impl Cluster {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
+use object::percent;
 use serde::Deserialize;
 
 use super::{Call, Client, ClientError, address, text_of};
@@ -146,7 +147,7 @@ impl Client {
 }
 
 fn encode(form: &[(&str, &str)]) -> String {
-    let pair = |(key, value): &(&str, &str)| format!("{key}={}", crate::server::percent_encode(value));
+    let pair = |(key, value): &(&str, &str)| format!("{key}={}", percent::encode(value));
     form.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 

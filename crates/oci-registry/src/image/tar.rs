@@ -1,15 +1,17 @@
-//! Tar, as much of it as images need: written so that the same content gives the same bytes, read without unpacking.
+//! Reads and writes the tar archives of images: the same content gives the same bytes, and nothing is unpacked.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use tar::{Builder, EntryType, Header, PaxExtensions};
+
 const BLOCK: u64 = 512;
 /// Longest name, and longest list of extended attributes, that is read.
 const EXTENSION_LEN_MAX: u64 = 1024 * 1024;
 const ENTRIES_MAX: usize = 1_000_000;
-/// Links followed from one name to the file it means.
+/// Links followed from one name to a file.
 const LINKS_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,34 +31,44 @@ pub struct Entry<'a> {
 }
 
 pub struct TarWriter<W: Write> {
-    out: W,
+    builder: Builder<W>,
 }
 
 impl<W: Write> TarWriter<W> {
     pub fn new(out: W) -> Self {
-        Self { out }
+        Self { builder: Builder::new(out) }
     }
 
+    /// Appends an entry; fails when `content` is shorter than the entry promises, which would break the rest of the archive.
     pub fn append(&mut self, entry: &Entry<'_>, content: impl Read) -> io::Result<()> {
-        let (kind, len, target) = match entry.kind {
-            EntryKind::File { len } => (b'0', len, ""),
-            EntryKind::Directory => (b'5', 0, ""),
-            EntryKind::Symlink { target } => (b'2', 0, target),
-        };
-        let path = match entry.kind {
-            EntryKind::Directory => format!("{}/", entry.path.trim_end_matches('/')),
-            _ => entry.path.to_owned(),
-        };
-        self.extend_where_needed(&path, target, len)?;
-        self.out.write_all(&header(&path, target, kind, len, entry))?;
-        let copied = io::copy(&mut content.take(len), &mut self.out)?;
-        if copied != len {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("{path} became shorter while it was read"),
-            ));
+        let mut header = Header::new_ustar();
+        header.set_mode(entry.mode & 0o7777);
+        header.set_uid(u64::from(entry.owner.0));
+        header.set_gid(u64::from(entry.owner.1));
+        header.set_mtime(0);
+        header.set_size(0);
+        match entry.kind {
+            EntryKind::File { len } => {
+                header.set_entry_type(EntryType::Regular);
+                header.set_size(len);
+                let mut content = content.take(len);
+                self.builder.append_data(&mut header, entry.path, &mut content)?;
+                if content.limit() > 0 {
+                    let text = format!("{} became shorter while it was read", entry.path);
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+                }
+                Ok(())
+            }
+            EntryKind::Directory => {
+                header.set_entry_type(EntryType::Directory);
+                let path = format!("{}/", entry.path.trim_end_matches('/'));
+                self.builder.append_data(&mut header, path, io::empty())
+            }
+            EntryKind::Symlink { target } => {
+                header.set_entry_type(EntryType::Symlink);
+                self.builder.append_link(&mut header, entry.path, target)
+            }
         }
-        self.pad(len)
     }
 
     pub fn append_bytes(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
@@ -64,37 +76,10 @@ impl<W: Write> TarWriter<W> {
         self.append(&Entry { path, kind, mode: 0o644, owner: (0, 0) }, bytes)
     }
 
-    pub fn finish(mut self) -> io::Result<W> {
-        self.out.write_all(&[0; 2 * BLOCK as usize])?;
-        self.out.flush()?;
-        Ok(self.out)
-    }
-
-    /// Names and sizes that do not fit a header go into one before it.
-    fn extend_where_needed(&mut self, path: &str, target: &str, len: u64) -> io::Result<()> {
-        let mut records = String::new();
-        if path.len() > 100 || !path.is_ascii() {
-            records.push_str(&record("path", path));
-        }
-        if target.len() > 100 || !target.is_ascii() {
-            records.push_str(&record("linkpath", target));
-        }
-        if len >= 1 << 33 {
-            records.push_str(&record("size", &len.to_string()));
-        }
-        if records.is_empty() {
-            return Ok(());
-        }
-        let len = records.len() as u64;
-        let entry = Entry { path: "", kind: EntryKind::File { len }, mode: 0o644, owner: (0, 0) };
-        self.out.write_all(&header("pax", "", b'x', len, &entry))?;
-        self.out.write_all(records.as_bytes())?;
-        self.pad(len)
-    }
-
-    fn pad(&mut self, len: u64) -> io::Result<()> {
-        let rest = padding(len);
-        io::copy(&mut io::repeat(0).take(rest), &mut self.out).map(|_| ())
+    pub fn finish(self) -> io::Result<W> {
+        let mut out = self.builder.into_inner()?;
+        out.flush()?;
+        Ok(out)
     }
 }
 
@@ -102,38 +87,7 @@ fn padding(len: u64) -> u64 {
     (BLOCK - len % BLOCK) % BLOCK
 }
 
-/// `LEN KEY=VALUE\n`, where LEN counts itself.
-fn record(key: &str, value: &str) -> String {
-    let rest = key.len() + value.len() + 3;
-    let mut len = rest + 1;
-    while len != rest + len.to_string().len() {
-        len = rest + len.to_string().len();
-    }
-    format!("{len} {key}={value}\n")
-}
-
-fn header(path: &str, target: &str, kind: u8, len: u64, entry: &Entry<'_>) -> [u8; 512] {
-    let mut block = [0_u8; 512];
-    let mut put = |at: usize, max: usize, bytes: &[u8]| {
-        let n = bytes.len().min(max);
-        block[at..at + n].copy_from_slice(&bytes[..n]);
-    };
-    put(0, 100, path.as_bytes());
-    put(100, 8, format!("{:07o}\0", entry.mode & 0o7777).as_bytes());
-    put(108, 8, format!("{:07o}\0", entry.owner.0 & 0o7_777_777).as_bytes());
-    put(116, 8, format!("{:07o}\0", entry.owner.1 & 0o7_777_777).as_bytes());
-    put(124, 12, format!("{:011o}\0", len & ((1 << 33) - 1)).as_bytes());
-    put(136, 12, b"00000000000\0");
-    put(148, 8, b"        ");
-    put(156, 1, &[kind]);
-    put(157, 100, target.as_bytes());
-    put(257, 8, b"ustar\x0000");
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    block
-}
-
-/// Where the files of an archive are in it.
+/// The offsets of the files in an archive.
 #[derive(Debug)]
 pub struct TarIndex {
     spans: HashMap<String, Span>,
@@ -152,34 +106,38 @@ impl TarIndex {
         file.seek(SeekFrom::Start(0))?;
         let (mut spans, mut offset) = (HashMap::new(), 0);
         let mut extension = Extension::default();
-        let mut block = [0_u8; BLOCK as usize];
+        let mut header = Header::new_old();
         while offset + BLOCK <= total {
-            file.read_exact(&mut block)?;
+            file.read_exact(header.as_mut_bytes())?;
             offset += BLOCK;
-            if block.iter().all(|byte| *byte == 0) {
+            if header.as_bytes().iter().all(|byte| *byte == 0) {
                 break;
             }
-            let header = Header::parse(&block)?;
-            let len = extension.len.unwrap_or(header.len);
+            check_sum(&header)?;
+            let len = match extension.len {
+                Some(len) => len,
+                None => header.entry_size().map_err(|_| bad("a size in it cannot be read"))?,
+            };
             let end = offset.checked_add(len).and_then(|end| end.checked_add(padding(len)));
             // The padding of the last file may be missing; its content may not.
             if offset.checked_add(len).is_none_or(|content_end| content_end > total) {
                 return Err(bad("it ends in the middle of a file"));
             }
-            if matches!(header.kind, b'x' | b'L' | b'K') {
-                extension.read(header.kind, &mut file, len)?;
+            let kind = header.entry_type();
+            if kind.is_pax_local_extensions() || kind.is_gnu_longname() || kind.is_gnu_longlink() {
+                extension.read(kind, &mut file, len)?;
             } else {
-                let path = extension.path.take().unwrap_or(header.path);
-                let target = extension.target.take().unwrap_or(header.target);
-                extension = Extension::default();
                 if spans.len() >= ENTRIES_MAX {
                     return Err(bad("it has too many files"));
                 }
-                let name = clean("", &path);
-                match header.kind {
-                    b'0' | 0 | b'7' => drop(spans.insert(name, Span::File { offset, len })),
-                    b'1' => drop(spans.insert(name, Span::Link(clean("", &target)))),
-                    b'2' => {
+                let Extension { path, target, .. } = std::mem::take(&mut extension);
+                let name = clean("", &path.unwrap_or_else(|| text(&header.path_bytes())));
+                let target =
+                    target.or_else(|| header.link_name_bytes().map(|target| text(&target))).unwrap_or_default();
+                match kind {
+                    EntryType::Regular | EntryType::Continuous => drop(spans.insert(name, Span::File { offset, len })),
+                    EntryType::Link => drop(spans.insert(name, Span::Link(clean("", &target)))),
+                    EntryType::Symlink => {
                         let dir = name.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned();
                         spans.insert(name, Span::Link(clean(&dir, &target)));
                     }
@@ -243,87 +201,50 @@ struct Extension {
 }
 
 impl Extension {
-    fn read(&mut self, kind: u8, file: &mut impl Read, len: u64) -> io::Result<()> {
+    fn read(&mut self, kind: EntryType, file: &mut impl Read, len: u64) -> io::Result<()> {
         if len > EXTENSION_LEN_MAX {
             return Err(bad("a name in it is too long"));
         }
         let mut bytes = Vec::new();
         file.take(len).read_to_end(&mut bytes)?;
         match kind {
-            b'L' => self.path = Some(until_nul(&bytes)),
-            b'K' => self.target = Some(until_nul(&bytes)),
-            _ => self.read_records(&bytes),
+            EntryType::GNULongName => self.path = Some(until_nul(&bytes)),
+            EntryType::GNULongLink => self.target = Some(until_nul(&bytes)),
+            _ => {
+                for record in PaxExtensions::new(&bytes) {
+                    let record = record.map_err(|_| bad("an extended header in it cannot be read"))?;
+                    match record.key_bytes() {
+                        b"path" => self.path = Some(text(record.value_bytes())),
+                        b"linkpath" => self.target = Some(text(record.value_bytes())),
+                        b"size" => self.len = record.value().ok().and_then(|len| len.parse().ok()),
+                        _ => {}
+                    }
+                }
+            }
         }
         Ok(())
     }
+}
 
-    fn read_records(&mut self, mut bytes: &[u8]) {
-        while let Some(space) = bytes.iter().position(|byte| *byte == b' ') {
-            let len = std::str::from_utf8(&bytes[..space]).ok().and_then(|len| len.parse::<usize>().ok());
-            let Some(len) = len.filter(|len| *len > space + 1 && *len <= bytes.len()) else { return };
-            let record = String::from_utf8_lossy(&bytes[space + 1..len - 1]);
-            match record.split_once('=') {
-                Some(("path", path)) => self.path = Some(path.to_owned()),
-                Some(("linkpath", target)) => self.target = Some(target.to_owned()),
-                Some(("size", len)) => self.len = len.parse().ok(),
-                _ => {}
-            }
-            bytes = &bytes[len..];
-        }
+/// Fails when a header is no header: its checksum counts its own field as blanks.
+fn check_sum(header: &Header) -> io::Result<()> {
+    let bytes = header.as_bytes().iter().enumerate();
+    let sum: u32 = bytes.map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
+    match header.cksum() {
+        Ok(found) if found == sum => Ok(()),
+        _ => Err(bad("it is no tar archive, or damaged")),
     }
 }
 
-struct Header {
-    path: String,
-    target: String,
-    kind: u8,
-    len: u64,
-}
-
-impl Header {
-    fn parse(block: &[u8; 512]) -> io::Result<Self> {
-        let sum: u32 = block
-            .iter()
-            .enumerate()
-            .map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) })
-            .sum();
-        if octal(&block[148..156]) != Some(u64::from(sum)) {
-            return Err(bad("it is no tar archive, or damaged"));
-        }
-        let prefix = if &block[257..263] == b"ustar\0" { until_nul(&block[345..500]) } else { String::new() };
-        let name = until_nul(&block[..100]);
-        Ok(Self {
-            path: if prefix.is_empty() { name } else { format!("{prefix}/{name}") },
-            target: until_nul(&block[157..257]),
-            kind: block[156],
-            len: number(&block[124..136]).ok_or_else(|| bad("a size in it cannot be read"))?,
-        })
-    }
-}
-
-/// Octal text, or a large number in binary with the first bit set, as GNU writes it.
-fn number(field: &[u8]) -> Option<u64> {
-    if field[0] & 0x80 == 0 {
-        return octal(field);
-    }
-    let mut value = u64::from(field[0] & 0x7f);
-    for byte in &field[1..] {
-        value = value.checked_mul(256)?.checked_add(u64::from(*byte))?;
-    }
-    Some(value)
-}
-
-fn octal(field: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(field).ok()?.trim_matches(['\0', ' ']);
-    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn until_nul(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
-/// A name without `.`, `..` and slashes at its ends; what points outside ends at the root.
+/// A name without `.`, `..` and slashes at its ends; one that points outside ends at the root.
 fn clean(dir: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in dir.split('/').chain(path.split('/')) {
@@ -360,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_found_again() {
+    fn written_entries_are_found_again() {
         let long = "d/".repeat(120) + "ä";
         let file = archive(&[
             ("a/b", EntryKind::File { len: 5 }, b"hello"),
@@ -380,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_tar_reads_what_we_write_and_we_read_what_it_writes() {
+    fn archives_are_exchanged_with_the_tar_program() {
         let directory = tempfile::tempdir().unwrap();
         let long = format!("{}/{}", "n".repeat(120), "m".repeat(90));
         let mut writer = TarWriter::new(File::create(directory.path().join("ours.tar")).unwrap());

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use http::header::{CONTENT_TYPE, LINK};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use object::percent::encode;
+use object::query::Query;
 use serde_json::{Value, json};
 
 use super::Server;
 use super::answer::{Body, FILTERS_APPLIED, Fault, answer, full};
-use super::query::{Query, encode};
 use crate::digest::Digest;
 use crate::manifest::OCI_INDEX;
 use crate::name::Repository;
@@ -57,7 +58,7 @@ pub async fn referrers(
 ) -> Result<Response<Body>, Fault> {
     reads_only(request)?;
     let mut found = server.on_disk(move |store| store.referrers(&repository, &subject)).await?;
-    let wanted = query.get("artifactType").filter(|wanted| !wanted.is_empty());
+    let wanted = query.get("artifactType");
     if let Some(wanted) = wanted {
         found.retain(|descriptor| descriptor.artifact_type.as_deref() == Some(wanted));
     }
@@ -77,14 +78,14 @@ pub fn reads_only(request: &Request<Incoming>) -> Result<(), Fault> {
 }
 
 fn page_wanted(query: &Query) -> Result<(Option<String>, usize), Fault> {
-    let n = match query.get("n") {
+    let n = match query.first("n") {
         None => PAGE_LEN_MAX,
         Some(text) => match text.parse::<usize>() {
             Ok(n) => n.min(PAGE_LEN_MAX),
             Err(_) => return Err(Fault::bad("PAGINATION_NUMBER_INVALID", "n must be a number, zero or more")),
         },
     };
-    Ok((query.get("last").map(str::to_owned), n))
+    Ok((query.first("last").map(str::to_owned), n))
 }
 
 fn json_answer(media_type: &str, value: &Value) -> Response<Body> {

@@ -7,10 +7,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use object::query::Query;
 
 use super::Server;
 use super::answer::{Body, CONTENT_DIGEST, Fault, OCI_SUBJECT, OCI_TAG, answer as respond, empty, full};
-use super::query::Query;
 use super::route;
 use crate::digest::Digest;
 use crate::manifest::{MANIFEST_LEN_MAX, Manifest, ManifestError};
@@ -63,7 +63,7 @@ async fn put(
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let bytes = read_body(request).await?;
     let manifest = Manifest::parse(content_type.as_deref(), &bytes).map_err(invalid)?;
-    let said = match (&selector, query.get("digest")) {
+    let said = match (&selector, query.first("digest")) {
         (Selector::Digest(digest), _) => Some(digest.clone()),
         (Selector::Tag(_), Some(text)) => Some(route::digest(text)?),
         (Selector::Tag(_), None) => None,

@@ -6,7 +6,6 @@ mod control;
 mod hosts;
 mod listing;
 mod manifests;
-mod query;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -20,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use listener::{ConnectionLimits, ConnectionPeer, HttpListener, HttpSettings};
+use object::query::Query;
 use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -29,12 +29,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use control::{ControlError, collect};
-pub(crate) use query::encode as percent_encode;
 
 use crate::store::{GcOptions, Store, StoreError, StoreLimits};
 use answer::{Body, Fault};
 use hosts::AllowedHosts;
-use query::Query;
 use route::Route;
 
 const HTTP: HttpSettings = HttpSettings {
@@ -217,7 +215,7 @@ async fn dispatch(server: &Arc<Server>, client: IpAddr, request: Request<Incomin
     if *request.method() == Method::DELETE && !server.deletes {
         return Err(Fault::unsupported("deletes are disabled in this registry"));
     }
-    let query = Query::of(request.uri());
+    let query = Query::parse(request.uri().query().unwrap_or_default());
     match Route::parse(request.uri().path())? {
         Route::Ping => listing::ping(&request),
         Route::Catalog => listing::catalog(server, &request, &query).await,

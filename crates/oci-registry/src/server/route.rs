@@ -1,10 +1,10 @@
 //! Which thing a path names. Names hold slashes, so paths are read from their end.
 
 use http::StatusCode;
+use object::percent;
 use uuid::Uuid;
 
 use super::answer::Fault;
-use super::query::decode;
 use crate::digest::Digest;
 use crate::name::{Repository, Selector, Tag};
 
@@ -23,7 +23,7 @@ pub enum Route {
 impl Route {
     pub fn parse(path: &str) -> Result<Self, Fault> {
         let nothing = || Fault::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "there is nothing at this path");
-        let path = decode(path).ok_or_else(nothing)?;
+        let path = percent::decode(path).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(nothing)?;
         if path == "/v2" || path == "/v2/" {
             return Ok(Self::Ping);
         }

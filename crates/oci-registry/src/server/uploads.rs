@@ -9,12 +9,12 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use object::query::Query;
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::Server;
 use super::answer::{Body, CONTENT_DIGEST, Fault, UPLOAD_UUID, answer as respond, empty};
-use super::query::Query;
 use super::route;
 use crate::digest::{Algorithm, Digest};
 use crate::name::Repository;
@@ -37,17 +37,17 @@ pub async fn begin(
     if *request.method() != Method::POST {
         return Err(Fault::not_allowed("POST"));
     }
-    if let Some(mount) = query.get("mount") {
+    if let Some(mount) = query.first("mount") {
         let digest = route::digest(mount)?;
-        if let Some(from) = query.get("from") {
+        if let Some(from) = query.first("from") {
             let (from, to, wanted) = (route::repository(from)?, repository.clone(), digest.clone());
             if server.on_disk(move |store| store.mount(&from, &to, &wanted)).await? {
                 return Ok(created(&repository, &digest));
             }
         }
     }
-    let digest = query.get("digest").map(route::digest).transpose()?;
-    let algorithm = match (&digest, query.get("digest-algorithm")) {
+    let digest = query.first("digest").map(route::digest).transpose()?;
+    let algorithm = match (&digest, query.first("digest-algorithm")) {
         (Some(digest), _) => digest.algorithm(),
         (None, Some(name)) => Algorithm::by_name(name)
             .ok_or_else(|| Fault::bad("DIGEST_INVALID", "digests are made by sha256 or sha512"))?,
@@ -93,7 +93,7 @@ pub async fn answer(
             Ok(under_way(StatusCode::ACCEPTED, &repository, id, session.offset()))
         }
         Method::PUT => {
-            let text = query.get("digest");
+            let text = query.first("digest");
             let text =
                 text.ok_or_else(|| Fault::bad("DIGEST_INVALID", "the query must have ?digest=… to finish an upload"))?;
             let digest = route::digest(text)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::http::Incoming;
-use apiserver::request::{ListOptions, Query};
+use apiserver::request::ListOptions;
 use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead};
 use apiserver::served_resources::Resource;
 use apiserver::server::Server;
@@ -12,6 +12,7 @@ use apiserver::subresource::ConnectRequest;
 use apiserver::verbs::list::check_fields;
 use futures::StreamExt;
 use http::{HeaderValue, Response, header};
+use object::query::Query;
 use object::selector::{FieldSelector, FieldTerm, LabelSelector};
 use object::{Object, Status};
 use search::{Filter, ListRequest, ReadField, Search, SearchEvent, WatchRequest};

@@ -1,13 +1,14 @@
-//! Tar archives of files and directories.
+//! The `tar` program of simulated containers: files and directories, without compression.
+
+use std::io;
 
 use bytes::Bytes;
+use tar::{Archive, Builder, EntryType, Header};
 
 use crate::shell::Files;
 use crate::shell::files::{FileEntry, FileError, resolve};
 use crate::shell::interpret::{Flow, Shell};
 use crate::shell::streams::Io;
-
-const BLOCK: usize = 512;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum TarError {
@@ -74,9 +75,9 @@ async fn finish(shell: &mut Shell, io: &Io, done: Result<(), TarError>) -> Flow 
     }
 }
 
-/// Packs everything at and below the paths; names are the given paths without a leading slash.
+/// Everything at and below the paths; names are as the paths were given, without a leading slash or `..`.
 pub fn pack(files: &Files, dir: &str, paths: &[&str]) -> Result<Vec<u8>, TarError> {
-    let mut out = Vec::new();
+    let mut builder = Builder::new(Vec::new());
     for path in paths {
         let full = resolve(dir, path);
         let mut found = false;
@@ -84,65 +85,49 @@ pub fn pack(files: &Files, dir: &str, paths: &[&str]) -> Result<Vec<u8>, TarErro
             found = true;
             let given = path.trim_start_matches('/').trim_end_matches('/');
             let tail = if full == "/" { below } else { &below[full.len()..] };
-            let name = format!("{given}{tail}");
-            put(&mut out, name.trim_start_matches('/'), entry);
+            append(&mut builder, &member_name(&format!("{given}{tail}")), entry).map_err(|_| TarError::Broken)?;
         }
         if !found {
             return Err(TarError::File((*path).to_owned(), FileError::NotFound));
         }
     }
-    out.resize(out.len() + 2 * BLOCK, 0);
-    Ok(out)
+    builder.into_inner().map_err(|_| TarError::Broken)
 }
 
-fn put(out: &mut Vec<u8>, name: &str, entry: &FileEntry) {
-    let (name, kind, mode, bytes) = match entry {
-        FileEntry::Dir => (format!("{}/", name.trim_end_matches('/')), b'5', 0o755, Bytes::new()),
-        FileEntry::File { bytes, mode } => (name.to_owned(), b'0', *mode, bytes.clone()),
-    };
-    if name.len() > 100 {
-        // A long name precedes the entry as a special entry.
-        let mut long = name.clone().into_bytes();
-        long.push(0);
-        header(out, "././@LongLink", b'L', 0o644, long.len());
-        data(out, &long);
+/// The name of a member as tar stores it: relative, and inside the folder it is unpacked into.
+fn member_name(path: &str) -> String {
+    path.split('/').filter(|part| !matches!(*part, "" | "." | "..")).collect::<Vec<_>>().join("/")
+}
+
+fn append(builder: &mut Builder<Vec<u8>>, name: &str, entry: &FileEntry) -> io::Result<()> {
+    if name.is_empty() {
+        // The folder the archive is unpacked into exists already.
+        return Ok(());
     }
-    let short = name.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= 100).last().unwrap_or(0);
-    header(out, &name[..short], kind, mode, bytes.len());
-    data(out, &bytes);
+    let mut header = Header::new_gnu();
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    match entry {
+        FileEntry::Dir => {
+            header.set_entry_type(EntryType::Directory);
+            header.set_mode(0o755);
+            header.set_size(0);
+            builder.append_data(&mut header, format!("{name}/"), io::empty())
+        }
+        FileEntry::File { bytes, mode } => {
+            header.set_entry_type(EntryType::Regular);
+            header.set_mode(*mode);
+            header.set_size(bytes.len() as u64);
+            builder.append_data(&mut header, name, &bytes[..])
+        }
+    }
 }
 
-fn header(out: &mut Vec<u8>, name: &str, kind: u8, mode: u32, size: usize) {
-    let mut block = [0u8; BLOCK];
-    block[..name.len()].copy_from_slice(name.as_bytes());
-    let mut octal = |at: usize, length: usize, value: u64| {
-        let text = format!("{value:0width$o}", width = length - 1);
-        block[at..at + length - 1].copy_from_slice(text.as_bytes());
-    };
-    octal(100, 8, u64::from(mode));
-    octal(108, 8, 0);
-    octal(116, 8, 0);
-    octal(124, 12, size as u64);
-    octal(136, 12, 0);
-    block[148..156].fill(b' ');
-    block[156] = kind;
-    block[257..263].copy_from_slice(b"ustar\0");
-    block[263..265].copy_from_slice(b"00");
-    let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
-    block[148..154].copy_from_slice(format!("{sum:06o}").as_bytes());
-    block[154] = 0;
-    out.extend_from_slice(&block);
-}
-
-fn data(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(bytes);
-    out.resize(out.len().next_multiple_of(BLOCK), 0);
-}
-
-/// Unpacks the archive below a directory.
+/// Writes the files of the archive below a directory.
 pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarError> {
     for (name, entry) in read(archive)? {
-        let path = resolve(dir, name.trim_start_matches('/'));
+        let path = resolve(dir, &member_name(&name));
         let done = match entry {
             FileEntry::Dir => files.make_dir(&path, true),
             FileEntry::File { bytes, mode } => {
@@ -157,67 +142,28 @@ pub fn unpack(files: &mut Files, dir: &str, archive: &Bytes) -> Result<(), TarEr
 
 /// Returns the files and directories of an archive; links and devices are omitted.
 fn read(archive: &Bytes) -> Result<Vec<(String, FileEntry)>, TarError> {
-    let mut entries = Vec::new();
-    let mut long_name: Option<String> = None;
-    let mut at = 0;
-    while let Some(block) = archive.get(at..at + BLOCK) {
-        if block.iter().all(|byte| *byte == 0) {
-            break;
-        }
-        let size = number(&block[124..136]).ok_or(TarError::Broken)?;
-        at += BLOCK;
-        let end = at.checked_add(size).ok_or(TarError::Broken)?;
-        if end > archive.len() {
-            return Err(TarError::Broken);
-        }
-        let bytes = archive.slice(at..end);
-        at = end.next_multiple_of(BLOCK);
-        let text = |field: &[u8]| {
-            let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-            String::from_utf8_lossy(&field[..end]).into_owned()
-        };
-        match block[156] {
-            b'L' => long_name = Some(text(&bytes)),
-            b'x' => long_name = pax_path(&bytes).or(long_name),
-            kind => {
-                let prefix = if &block[257..262] == b"ustar" { text(&block[345..500]) } else { String::new() };
-                let short = text(&block[..100]);
-                let plain = if prefix.is_empty() { short } else { format!("{prefix}/{short}") };
-                let name = long_name.take().unwrap_or(plain);
-                let mode = number(&block[100..108]).unwrap_or(0o644) as u32 & 0o7777;
-                match kind {
-                    b'5' => entries.push((name, FileEntry::Dir)),
-                    b'0' | 0 if name.ends_with('/') => entries.push((name, FileEntry::Dir)),
-                    b'0' | 0 => entries.push((name, FileEntry::File { bytes, mode })),
-                    _ => {}
-                }
-            }
+    let mut found = Vec::new();
+    let mut reader = Archive::new(&archive[..]);
+    for entry in reader.entries().map_err(|_| TarError::Broken)? {
+        let entry = entry.map_err(|_| TarError::Broken)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_dir() || kind.is_file() && name.ends_with('/') {
+            found.push((name, FileEntry::Dir));
+        } else if kind.is_file() {
+            let bytes = content(archive, entry.raw_file_position(), entry.size()).ok_or(TarError::Broken)?;
+            let mode = entry.header().mode().unwrap_or(0o644) & 0o7777;
+            found.push((name, FileEntry::File { bytes, mode }));
         }
     }
-    if entries.is_empty() && !archive.is_empty() && archive.len() < BLOCK {
-        return Err(TarError::Broken);
-    }
-    Ok(entries)
+    Ok(found)
 }
 
-fn number(field: &[u8]) -> Option<usize> {
-    let text = std::str::from_utf8(field).ok()?.trim_matches(['\0', ' ']);
-    if text.is_empty() { Some(0) } else { usize::from_str_radix(text, 8).ok() }
-}
-
-/// Parses records such as `30 path=some/name
-/// `.
-fn pax_path(bytes: &[u8]) -> Option<String> {
-    let mut rest = std::str::from_utf8(bytes).ok()?;
-    while let Some((length, _)) = rest.split_once(' ') {
-        let length: usize = length.parse().ok()?;
-        let record = rest.get(length.to_string().len() + 1..length)?;
-        if let Some(path) = record.strip_prefix("path=") {
-            return Some(path.trim_end_matches('\n').to_owned());
-        }
-        rest = rest.get(length..)?;
-    }
-    None
+/// The bytes of a file, shared with the archive; `None` when the archive ends before them.
+fn content(archive: &Bytes, position: u64, size: u64) -> Option<Bytes> {
+    let start = usize::try_from(position).ok()?;
+    let end = start.checked_add(usize::try_from(size).ok()?)?;
+    (end <= archive.len()).then(|| archive.slice(start..end))
 }
 
 #[cfg(test)]
@@ -246,6 +192,35 @@ mod tests {
         #[test]
         fn hostile_archives_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             let _ = unpack(&mut Files::new(&ShellEnvironment::default()), "/", &bytes.into());
+        }
+    }
+
+    #[test]
+    fn members_stay_inside_the_folder_they_are_unpacked_into() {
+        for name in ["../../etc/passwd", "/etc/passwd", "a/../../etc/passwd"] {
+            let mut header = Header::new_old();
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_size(0);
+            header.set_mode(0o644);
+            header.set_cksum();
+            let mut builder = Builder::new(Vec::new());
+            builder.append(&header, io::empty()).expect("written");
+            let archive = Bytes::from(builder.into_inner().expect("finished"));
+            let mut files = Files::new(&ShellEnvironment::default());
+            unpack(&mut files, "/data", &archive).expect("unpacked");
+            assert_eq!(files.read("/etc/passwd"), Err(FileError::NotFound), "{name}");
+            assert!(files.below("/data").any(|(path, _)| path.ends_with("etc/passwd")), "{name}");
+        }
+    }
+
+    #[test]
+    fn truncated_archives_are_refused() {
+        let mut files = Files::new(&ShellEnvironment::default());
+        files.seed("/data/file", vec![b'x'; 1500]);
+        let archive = Bytes::from(pack(&files, "/", &["/data"]).expect("packed"));
+        for length in [100, 512 + 100, 1024 + 1000] {
+            let cut = unpack(&mut Files::new(&ShellEnvironment::default()), "/", &archive.slice(..length));
+            assert_eq!(cut, Err(TarError::Broken), "{length}");
         }
     }
 }
