@@ -72,6 +72,7 @@ impl Backend for UpdateInstead {
 #[cfg(test)]
 mod tests {
     use cluster_client::testing::MemoryApi;
+    use object::builtin;
     use serde_json::json;
 
     use super::*;
@@ -79,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_forbidden_patch_becomes_an_update_guarded_by_its_version() {
         let api = MemoryApi::default();
-        let gvr = GroupVersionResource::new("", "v1", "configmaps");
+        let gvr = builtin::config_maps();
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"},
             "data": {"kept": "1"}});
         let stored = api.seed(&gvr, Object::from_value(map).expect("a map"));

@@ -8,7 +8,8 @@ use cluster_client::{
     ClusterClient, DeleteOptions, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, UserInfo, Verb,
     WriteOptions, is_unreachable,
 };
-use object::{GroupVersionKind, GroupVersionResource, Object};
+use object::builtin;
+use object::{GroupVersionKind, Object};
 
 #[tokio::test]
 async fn the_in_memory_api_keeps_the_contract() {
@@ -46,7 +47,7 @@ async fn network_only(client: &ClusterClient, remote: RemoteConfig) {
     assert_eq!((refused.code, refused.reason), (403, "Forbidden"));
     assert!(refused.message.contains("User \"jane\" cannot list resource \"configmaps\""), "{refused}");
 
-    let deployments = GroupVersionResource::new("apps", "v1", "deployments");
+    let deployments = builtin::deployments();
     let bad = Object::new(&GroupVersionKind::new("apps", "v1", "Deployment"), Some("default"), "bad");
     let target = ResourceRef::within(&deployments, "default");
     let invalid = client.create(target, bad, WriteOptions::default()).await.expect_err("invalid");

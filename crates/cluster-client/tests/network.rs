@@ -22,6 +22,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -155,7 +156,7 @@ fn connect(config: RemoteConfig) -> ClusterClient {
 }
 
 fn pods() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "pods")
+    builtin::pods()
 }
 
 async fn get(client: &ClusterClient) -> u16 {

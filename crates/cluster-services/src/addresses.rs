@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cluster_client::{ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionResource, Object, Status};
 use reconcile::{ObjectKey, commit_object};
 use serde_json::json;
 
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
-use crate::resources;
 use crate::start::Service;
 
 const NAMESPACE: &str = "default";
@@ -25,7 +25,7 @@ pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
             .filter(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
         let Some(address) = address else { return };
         for (gvr, object) in
-            [(resources::slices(), plan_slice(address)), (resources::endpoints(), plan_endpoints(address))]
+            [(builtin::endpoint_slices(), plan_slice(address)), (builtin::endpoints(), plan_endpoints(address))]
         {
             if let Err(error) = ensure(&mirrors, &gvr, object).await {
                 tracing::warn!(%error, resource = gvr.resource, "failed to write the endpoints of the API");
@@ -35,7 +35,7 @@ pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
 }
 
 async fn ensure(mirrors: &ClusterMirrors, gvr: &GroupVersionResource, desired: Object) -> Result<(), Status> {
-    let mirror = if *gvr == resources::slices() { &mirrors.slices } else { &mirrors.endpoints };
+    let mirror = if *gvr == builtin::endpoint_slices() { &mirrors.slices } else { &mirrors.endpoints };
     match mirror.get(&ObjectKey::new(NAMESPACE, NAME)) {
         Some(current) => {
             let mut wanted = Object::clone(&current);

@@ -3,14 +3,12 @@
 
 mod addresses;
 mod autoscaling;
-mod conditions;
 mod disruption;
 mod endpoints;
 mod mirrors;
 mod node_lifecycle;
 mod pending_writes;
 mod pod_gc;
-mod resources;
 mod scales;
 mod scheduling;
 mod selected_pods;

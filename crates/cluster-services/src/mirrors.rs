@@ -5,12 +5,12 @@ use std::sync::Arc;
 use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use object::Object;
+use object::builtin;
 use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::resources;
 use crate::settings::ClusterServiceSettings;
 use crate::start::ClusterServiceDeps;
 
@@ -57,20 +57,20 @@ impl ClusterMirrors {
             settings.host_path_root = root;
         }
         let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec.packed(), cancel.clone());
-        let pods = MirrorSpec::new(&resources::pods()).index(BY_NODE, node_of).index(BY_CLAIM, claims_of);
+        let pods = MirrorSpec::new(&builtin::pods()).index(BY_NODE, node_of).index(BY_CLAIM, claims_of);
         Arc::new(Self {
             pods: start(pods),
-            nodes: start(MirrorSpec::new(&resources::nodes())),
-            namespaces: start(MirrorSpec::new(&resources::namespaces())),
-            leases: start(MirrorSpec::new(&resources::leases()).within(LEASE_NAMESPACE)),
-            services: start(MirrorSpec::new(&resources::services())),
-            slices: start(MirrorSpec::new(&resources::slices()).index(BY_SERVICE, service_of)),
-            endpoints: start(MirrorSpec::new(&resources::endpoints())),
-            budgets: start(MirrorSpec::new(&resources::budgets())),
-            claims: start(MirrorSpec::new(&resources::claims())),
-            volumes: start(MirrorSpec::new(&resources::volumes())),
-            classes: start(MirrorSpec::new(&resources::storage_classes())),
-            autoscalers: start(MirrorSpec::new(&resources::autoscalers())),
+            nodes: start(MirrorSpec::new(&builtin::nodes())),
+            namespaces: start(MirrorSpec::new(&builtin::namespaces())),
+            leases: start(MirrorSpec::new(&builtin::leases()).within(LEASE_NAMESPACE)),
+            services: start(MirrorSpec::new(&builtin::services())),
+            slices: start(MirrorSpec::new(&builtin::endpoint_slices()).index(BY_SERVICE, service_of)),
+            endpoints: start(MirrorSpec::new(&builtin::endpoints())),
+            budgets: start(MirrorSpec::new(&builtin::pod_disruption_budgets())),
+            claims: start(MirrorSpec::new(&builtin::persistent_volume_claims())),
+            volumes: start(MirrorSpec::new(&builtin::persistent_volumes())),
+            classes: start(MirrorSpec::new(&builtin::storage_classes())),
+            autoscalers: start(MirrorSpec::new(&builtin::horizontal_pod_autoscalers())),
             pods_dispatched: watch::Sender::new(false),
             client,
             clock,

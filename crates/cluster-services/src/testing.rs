@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionResource, Object, time};
 use reconcile::{Clock, VirtualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::resources;
 use crate::settings::ClusterServiceSettings;
 use crate::start::{ClusterServiceDeps, run};
 
@@ -45,13 +45,13 @@ impl ServicesTestbed {
 
     /// Creates a node that sends heartbeats until the test ends.
     pub async fn create_living_node(&self, name: &'static str) {
-        self.create(&resources::nodes(), node(name)).await;
+        self.create(&builtin::nodes(), node(name)).await;
         let (api, clock) = (self.api.clone(), Arc::clone(&self.clock));
         tokio::spawn(async move {
             loop {
                 let at = time::format_micros(clock.now());
                 let metadata = json!({"name": name, "namespace": "kube-node-lease"});
-                seed(&api, &resources::leases(), json!({"metadata": metadata, "spec": {"renewTime": at}}));
+                seed(&api, &builtin::leases(), json!({"metadata": metadata, "spec": {"renewTime": at}}));
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
         });
@@ -111,7 +111,7 @@ impl ServicesTestbed {
 
     /// Returns the node of a pod; empty while it has none.
     pub async fn node_of(&self, pod: &str) -> String {
-        self.get(&resources::pods(), pod).await.str_at(&["spec", "nodeName"]).to_owned()
+        self.get(&builtin::pods(), pod).await.str_at(&["spec", "nodeName"]).to_owned()
     }
 
     /// Returns `Reason: message` of all events about an object of that name, in order.
@@ -126,9 +126,8 @@ impl ServicesTestbed {
     /// Returns a condition as `status reason`.
     pub async fn condition(&self, gvr: &GroupVersionResource, name: &str, kind: &str) -> String {
         let object = self.get(gvr, name).await;
-        let condition = crate::conditions::find(&object, kind).cloned().unwrap_or_default();
-        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        format!("{} {}", text("status"), text("reason")).trim().to_owned()
+        let Some(condition) = object::conditions::find(&object, kind) else { return String::new() };
+        format!("{} {}", condition.status(), condition.reason()).trim().to_owned()
     }
 }
 

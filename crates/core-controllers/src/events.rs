@@ -3,10 +3,11 @@
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use object::Object;
+use object::builtin;
 use object::time::format_seconds;
 use serde_json::json;
 
-use crate::resources::{core, core_object};
+use crate::resources::core_object;
 
 /// The contents of an event.
 pub struct EventContent<'a> {
@@ -35,7 +36,7 @@ pub async fn warn(client: &ClusterClient, notice: EventContent<'_>, now: Timesta
     event.set(&["reportingComponent"], notice.component);
     event.set(&["firstTimestamp"], format_seconds(now));
     event.set(&["lastTimestamp"], format_seconds(now));
-    let target = ResourceRef::within(&core("events"), namespace);
+    let target = ResourceRef::within(&builtin::events(), namespace);
     if let Err(error) = client.create(target, event, WriteOptions::default()).await {
         tracing::debug!(%error, reason = notice.reason, "failed to write event");
     }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use cluster_client::{ApiResource, ClusterClient, DeleteOptions, Preconditions, PropagationPolicy};
 use jiff::Timestamp;
-use object::{Object, time};
+use object::Object;
+use object::builtin;
+use object::conditions::{self, ConditionView};
 use reconcile::{Clock, Controller, ObjectKey, Outcome, Priority, ReconcileError};
 use tokio_util::sync::CancellationToken;
 
 use crate::resource_watcher::{Listener, ResourceEvent};
-use crate::resources::{condition, jobs, target};
+use crate::resources::target;
 
 pub struct FinishedJobs {
     client: ClusterClient,
@@ -32,7 +34,7 @@ impl FinishedJobs {
 
 impl Listener for FinishedJobs {
     fn see(&self, resource: &Arc<ApiResource>, seen: ResourceEvent<'_>) {
-        if resource.gvr.group_resource() != jobs().group_resource() {
+        if resource.gvr.group_resource() != builtin::jobs().group_resource() {
             return;
         }
         if let ResourceEvent::Added(job) | ResourceEvent::Modified(job) = seen
@@ -44,7 +46,7 @@ impl Listener for FinishedJobs {
 }
 
 async fn reconcile(finished: Arc<FinishedJobs>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let place = target(&jobs(), &key);
+    let place = target(&builtin::jobs(), &key);
     let Some(job) = finished.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
     let Some(end) = end(&job).filter(|_| !job.is_deleting()) else { return Ok(Outcome::Done) };
     let left = end.duration_since(finished.clock.now());
@@ -65,9 +67,9 @@ async fn reconcile(finished: Arc<FinishedJobs>, key: ObjectKey) -> Result<Outcom
 /// Returns when the job expires; `None` while it runs or has no TTL.
 fn end(job: &Object) -> Option<Timestamp> {
     let kept = job.i64_at(&["spec", "ttlSecondsAfterFinished"]).filter(|seconds| *seconds >= 0)?;
-    let finished = ["Complete", "Failed"].into_iter().filter_map(|name| condition(job, name));
-    let finished = finished.filter(|c| c["status"] == "True").find_map(|c| c["lastTransitionTime"].as_str())?;
-    time::parse(finished)?.checked_add(jiff::SignedDuration::from_secs(kept)).ok()
+    let finished = ["Complete", "Failed"].into_iter().filter_map(|name| conditions::find(job, name));
+    let finished = finished.filter(|condition| condition.is_true()).find_map(ConditionView::last_transition)?;
+    finished.checked_add(jiff::SignedDuration::from_secs(kept)).ok()
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@ use access::aggregation::{aggregate, is_aggregated};
 use access::rule::PolicyRule;
 use cluster_client::{ClusterClient, WriteOptions};
 use object::Object;
+use object::builtin;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::resources::cluster_roles;
-
 pub async fn run(reader: ClusterClient, writer: ClusterClient, cancel: CancellationToken) {
-    let roles = Mirror::start(reader, MirrorSpec::new(&cluster_roles()), cancel.clone());
+    let roles = Mirror::start(reader, MirrorSpec::new(&builtin::cluster_roles()), cancel.clone());
     let all = roles.clone();
     // Any role may match any aggregation rule.
     let source = Source::new(&roles, move |change| {

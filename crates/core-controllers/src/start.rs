@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::ClusterClient;
+use object::builtin;
 use pki::authority::CertificateAuthority;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use serde_json::{Map, Value};
@@ -17,7 +18,6 @@ use crate::garbage::Collector;
 use crate::jobs::FinishedJobs;
 use crate::quota::Recount;
 use crate::resource_watcher::ResourceWatcher;
-use crate::resources::core;
 use crate::{accounts, certificates, namespaces, roles};
 
 /// Signs the claims of a ServiceAccount token.
@@ -52,7 +52,7 @@ pub async fn run(clients: ControllerClients, parameters: ControllerParameters, c
     let manager = &clients.manager;
     let acting = |name: &str| (clients.controller)(name);
     let stop = || cancel.clone();
-    let namespaces = Mirror::start(manager.clone(), MirrorSpec::new(&core("namespaces")), stop());
+    let namespaces = Mirror::start(manager.clone(), MirrorSpec::new(&builtin::namespaces()), stop());
 
     let garbage = Collector::new(acting("generic-garbage-collector"), Arc::clone(&clock));
     let finished_jobs = FinishedJobs::new(acting("ttl-after-finished-controller"), Arc::clone(&clock));

@@ -11,7 +11,8 @@ use api::work::WORKS;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
 use interpreter::{Interpreter, NoWebhooks};
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use propagation::binding::Twin;
 use reconcile::VirtualClock;
 use serde_json::{Value, json};
@@ -164,7 +165,7 @@ impl Stage {
 
     /// Reasons and messages of the events about objects of a kind.
     pub async fn events_on(&self, kind: &str) -> Vec<(String, String)> {
-        let events = GroupVersionResource::new("", "v1", "events");
+        let events = builtin::events();
         let list = self.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("listed");
         let about = list.items.iter().filter(|event| event.str_at(&["involvedObject", "kind"]) == kind);
         about.map(|event| (event.str_at(&["reason"]).to_owned(), event.str_at(&["message"]).to_owned())).collect()
@@ -227,7 +228,7 @@ impl Stage {
 
     /// Reasons of the events about an object, each once.
     pub async fn reasons(&self, kind: &str, name: &str) -> Vec<String> {
-        let events = GroupVersionResource::new("", "v1", "events");
+        let events = builtin::events();
         let list = self.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("listed");
         let about = json!({"kind": kind, "name": name});
         let is_about = |event: &&Arc<Object>| {

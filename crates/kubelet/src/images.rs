@@ -6,11 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ResourceRef};
 use object::Object;
+use object::builtin;
 use serde_json::Value;
 
 use crate::cri::image_messages::{AuthConfig, Image};
 use crate::cri::{Runtime, RuntimeError};
-use crate::pod::{core, text};
+use crate::pod::text;
 use crate::references::entries;
 use crate::status::WaitingReason;
 
@@ -71,7 +72,7 @@ fn gone(image: &str) -> WaitingReason {
 pub(crate) async fn gather_keys(client: &ClusterClient, pod: &Object, image: &str) -> Vec<AuthConfig> {
     let mut keys = Vec::new();
     for reference in pod.items(&["spec", "imagePullSecrets"]) {
-        let target = ResourceRef::namespaced(&core("secrets"), pod.namespace(), text(reference, "name"));
+        let target = ResourceRef::namespaced(&builtin::secrets(), pod.namespace(), text(reference, "name"));
         // A missing secret does not prevent an attempt without it.
         if let Ok(Some(secret)) = client.find(target).await {
             let data: BTreeMap<String, Vec<u8>> = entries(&secret, "data").collect();

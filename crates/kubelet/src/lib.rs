@@ -37,13 +37,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::ClusterClient;
+use object::builtin;
 use reconcile::{Clock, Controller, Mirror, MirrorSpec, Recorder, Source};
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
 use crate::machine::{MachineInfo, own_address};
 use crate::node::{KubeletNode, PULLS_MAX};
-use crate::pod::{COMPONENT, core};
+use crate::pod::COMPONENT;
 use crate::probes::Prober;
 use crate::sandbox::{LABEL_UID, NodeDns, parse_resolv_conf};
 use crate::services::{DNS_ADDRESS, ServiceNetwork, Services, parse_range};
@@ -83,7 +84,7 @@ pub fn start(
     std::fs::create_dir_all(&settings.root_dir).map_err(|e| StartError::Root(settings.root_dir.clone(), e))?;
     let runtime = Runtime::connect(&settings.socket).map_err(|e| StartError::Socket(e.to_string()))?;
     let recorder = Recorder::start(client.clone(), COMPONENT, Arc::clone(&clock), cancel.clone());
-    let spec = MirrorSpec::new(&core("pods")).fields(&format!("spec.nodeName={}", settings.node_name));
+    let spec = MirrorSpec::new(&builtin::pods()).fields(&format!("spec.nodeName={}", settings.node_name));
     let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let host = parse_resolv_conf(&resolv_conf);
     let range = settings.service_cidr.as_deref().and_then(parse_range);

@@ -1,6 +1,6 @@
 //! Accessors for the spec of a pod: containers, policies, volumes, names.
 
-use object::{GroupVersionResource, Object};
+use object::Object;
 use serde_json::Value;
 
 /// The field manager and event source.
@@ -23,10 +23,6 @@ pub(crate) enum RestartPolicy {
     Always,
     OnFailure,
     Never,
-}
-
-pub(crate) fn core(resource: &str) -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", resource)
 }
 
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {

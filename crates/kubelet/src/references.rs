@@ -6,10 +6,11 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use object::builtin;
 use object::{Object, Status};
 use serde_json::Value;
 
-use crate::pod::{containers, core, list, text};
+use crate::pod::{containers, list, text};
 
 /// The referenced objects. A missing name was looked up and does not exist.
 #[derive(Default)]
@@ -29,10 +30,10 @@ pub(crate) struct Names {
 /// Reads the sources of environment variables.
 pub(crate) async fn gather_for_environment(client: &ClusterClient, pod: &Object) -> Result<References, Status> {
     let mut references = gather(client, pod.namespace(), names_in_environment(pod)).await?;
-    let services = client.list_all(ResourceRef::within(&core("services"), pod.namespace()), ListOptions::default());
+    let services = client.list_all(ResourceRef::within(&builtin::services(), pod.namespace()), ListOptions::default());
     references.services = services.await?.items;
     if pod.namespace() != "default" {
-        let target = ResourceRef::namespaced(&core("services"), "default", "kubernetes");
+        let target = ResourceRef::namespaced(&builtin::services(), "default", "kubernetes");
         references.services.extend(client.find(target).await?);
     }
     Ok(references)
@@ -50,7 +51,7 @@ async fn gather(client: &ClusterClient, namespace: &str, names: Names) -> Result
         ("secrets", names.secrets, &mut references.secrets),
     ] {
         for name in names {
-            let target = ResourceRef::namespaced(&core(resource), namespace, &name);
+            let target = ResourceRef::namespaced(&builtin::core(resource), namespace, &name);
             if let Some(object) = client.find(target).await? {
                 found.insert(name, object);
             }

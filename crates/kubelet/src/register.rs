@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use jiff::Timestamp;
+use object::builtin;
 use object::time::{format_micros, format_seconds};
-use object::{GroupVersionKind, GroupVersionResource, Object, Status};
+use object::{GroupVersionKind, Object, Status};
 use reconcile::commit_status;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cri::image_messages::Image;
 use crate::machine::architecture;
 use crate::node::KubeletNode;
-use crate::pod::{COMPONENT, core, text};
+use crate::pod::{COMPONENT, text};
 
 /// Heartbeat interval: lease renewal and status check.
 const BEAT: Duration = Duration::from_secs(10);
@@ -54,10 +55,10 @@ pub(crate) async fn run(node: &KubeletNode, cancel: CancellationToken) {
 }
 
 async fn beat(node: &KubeletNode, is_due: bool) -> Result<(), Status> {
-    let target = ResourceRef::cluster(&core("nodes"), &node.settings.node_name);
+    let target = ResourceRef::cluster(&builtin::nodes(), &node.settings.node_name);
     let current = match node.client.find(target.clone()).await? {
         Some(current) => current,
-        None => node.client.create(ResourceRef::all(&core("nodes")), registration(node), written_by()).await?,
+        None => node.client.create(ResourceRef::all(&builtin::nodes()), registration(node), written_by()).await?,
     };
     renew_lease(node, &current).await?;
     let now = node.clock.now();
@@ -182,7 +183,7 @@ fn set_condition(
 }
 
 async fn renew_lease(node: &KubeletNode, owner: &Object) -> Result<(), Status> {
-    let gvr = GroupVersionResource::new("coordination.k8s.io", "v1", "leases");
+    let gvr = builtin::leases();
     let name = &node.settings.node_name;
     let now = format_micros(node.clock.now());
     let target = ResourceRef::namespaced(&gvr, LEASE_NAMESPACE, name);
@@ -205,7 +206,7 @@ async fn renew_lease(node: &KubeletNode, owner: &Object) -> Result<(), Status> {
 
 async fn make_lease_namespace(node: &KubeletNode) -> Result<(), Status> {
     let namespace = Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, LEASE_NAMESPACE);
-    match node.client.create(ResourceRef::all(&core("namespaces")), namespace, written_by()).await {
+    match node.client.create(ResourceRef::all(&builtin::namespaces()), namespace, written_by()).await {
         Err(status) if !status.is_already_exists() => Err(status),
         _ => Ok(()),
     }

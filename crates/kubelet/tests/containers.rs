@@ -6,10 +6,11 @@ mod cluster;
 
 use std::sync::Arc;
 
-use cluster::{Cluster, core, eventually};
+use cluster::{Cluster, eventually};
 use cluster_client::{DeleteOptions, Patch, ResourceRef, WriteOptions};
 use futures::StreamExt as _;
 use object::Object;
+use object::builtin;
 use parking_lot::Mutex;
 use pod_streams::{Attach, Exec, ExitStatus, LogOptions, PodBackend, Streams};
 use serde_json::{Value, json};
@@ -144,14 +145,14 @@ async fn a_pod_serves_http_logs_exec_and_port_forward() {
     let tunnel = cluster.kubelet.port_forward(&reference, 8080).await.expect("a tunnel");
     assert_eq!(page(tunnel).await, "hello from a pod\n");
 
-    let target = ResourceRef::namespaced(&core("configmaps"), "default", "pages");
+    let target = ResourceRef::namespaced(&builtin::config_maps(), "default", "pages");
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop", "namespace": "default"},
         "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}});
     cluster.create("services", service).await;
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": "shop-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "shop"}},
         "ports": [{"port": 8080}], "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}]});
-    let slices = object::GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices");
+    let slices = object::builtin::endpoint_slices();
     let slice = Object::from_value(slice).expect("a map");
     let made = cluster.client.create(ResourceRef::within(&slices, "default"), slice, WriteOptions::default()).await;
     made.expect("created");
@@ -319,7 +320,7 @@ async fn security_context_hooks_and_host_paths_are_applied() {
     eventually("the attached input is received", || async { output.text() == "heard you\n" }).await;
     attached.abort();
 
-    let target = ResourceRef::namespaced(&core("pods"), "default", "strict");
+    let target = ResourceRef::namespaced(&builtin::pods(), "default", "strict");
     let finalizer = Patch::merge(json!({"metadata": {"finalizers": ["test/wait"]}}));
     cluster.client.patch(target.clone(), finalizer, WriteOptions::default()).await.expect("kept");
     cluster.client.delete(target, DeleteOptions::default()).await.expect("deleted");
@@ -338,7 +339,7 @@ async fn deleted_pods_leave_nothing_behind() {
     let uid = pod.uid().to_owned();
     cluster.run("stays", json!({"containers": [{"name": "main", "command": ["sleep", "1000"]}]})).await;
     cluster.until_ready("stays").await;
-    let target = ResourceRef::namespaced(&core("pods"), "default", "web");
+    let target = ResourceRef::namespaced(&builtin::pods(), "default", "web");
     cluster.client.delete(target, DeleteOptions::default()).await.expect("deleted");
     let folder = cluster.directory.path().join("kubelet/pods").join(&uid);
     eventually("the directory of a deleted pod is removed", || async { !folder.exists() }).await;

@@ -1,5 +1,7 @@
 //! Dynamic Kubernetes objects for every layer: names, conditions, selectors, schemas, errors and patches.
 
+pub mod builtin;
+pub mod conditions;
 pub mod depth;
 pub mod duration;
 pub mod field;

@@ -98,6 +98,7 @@ pub fn merge_difference(from: &Value, to: &Value) -> Option<Value> {
 mod tests {
     use cluster_client::testing::MemoryApi;
     use object::GroupVersionResource;
+    use object::builtin;
 
     use super::*;
 
@@ -121,7 +122,7 @@ mod tests {
     }
 
     fn stored(api: &MemoryApi) -> (GroupVersionResource, Arc<Object>) {
-        let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+        let gvr = builtin::deployments();
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x", "namespace": "a"},
             "spec": {"replicas": 1}, "status": {"ready": 0}});
         let object = api.seed(&gvr, Object::from_value(object).expect("a map"));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cluster_client::{ClusterClient, Patch, PatchKind, ResourceRef, WriteOptions};
 use jiff::Timestamp;
+use object::builtin;
 use object::time::format_seconds;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::json;
@@ -203,5 +204,5 @@ fn namespace_of(about: &Regarding) -> &str {
 }
 
 fn events() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "events")
+    builtin::events()
 }

@@ -100,11 +100,12 @@ impl Backend for Fenced {
 
 #[cfg(test)]
 mod tests {
+    use object::builtin;
     use std::time::Duration;
 
     use cluster_client::WriteOptions;
     use cluster_client::testing::MemoryApi;
-    use object::{GroupVersionKind, GroupVersionResource, Object};
+    use object::{GroupVersionKind, Object};
 
     use super::*;
 
@@ -113,7 +114,7 @@ mod tests {
         let api = MemoryApi::default();
         let fence = Fence::new(Instant::now() + Duration::from_secs(10));
         let client = fence.guard(&api.client());
-        let maps = GroupVersionResource::new("", "v1", "configmaps");
+        let maps = builtin::config_maps();
         let create = |name: &'static str| {
             let object = Object::new(&GroupVersionKind::new("", "v1", "ConfigMap"), Some("default"), name);
             client.create(ResourceRef::within(&maps, "default"), object, WriteOptions::default())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use object::builtin;
 use object::time::format_micros;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use tokio::time::Instant;
@@ -281,7 +282,7 @@ impl LeaderElector {
 }
 
 fn leases() -> GroupVersionResource {
-    GroupVersionResource::new("coordination.k8s.io", "v1", "leases")
+    builtin::leases()
 }
 
 fn duration_of(lease: &Object) -> Duration {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ResourceRef, Verb};
-use object::{GroupVersionResource, Object, Status};
+use object::builtin;
+use object::{Object, Status};
 use reconcile::{LeaderElection, LeaderElector, VirtualClock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,7 @@ fn candidate(
 }
 
 async fn lease(api: &MemoryApi) -> Arc<Object> {
-    let leases = GroupVersionResource::new("coordination.k8s.io", "v1", "leases");
+    let leases = builtin::leases();
     api.client().get(ResourceRef::namespaced(&leases, "kube-system", "test")).await.expect("there is one")
 }
 

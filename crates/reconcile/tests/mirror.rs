@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, Verb, WriteOptions};
+use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use reconcile::{Change, Follower, Mirror, MirrorSpec, ObjectKey, Subscription, TooOld};
 use serde_json::json;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 fn pods() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "pods")
+    builtin::pods()
 }
 
 fn pod(namespace: &str, name: &str, node: &str) -> Object {
@@ -265,7 +266,7 @@ async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
     assert_eq!((told, version), (vec!["a/x n2>-".to_owned()], Some(mirror.version())));
     assert_eq!(mirror.follow_after(first - 1).err(), Some(TooOld { asked: first - 1, oldest: first }));
     // Changes of other resources only advance the version.
-    api.seed(&GroupVersionResource::new("", "v1", "services"), pod("a", "s", "n"));
+    api.seed(&builtin::services(), pod("a", "s", "n"));
     let (told, version) = steps(&mut from_between).await;
     assert_eq!((told.len(), version), (0, Some(mirror.version())));
     let beyond = mirror.version().parse::<u64>().expect("a number") + 1;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cluster_client::ClusterClient;
 use futures::future::join_all;
 use jiff::Timestamp;
+use object::builtin;
 use object::{GroupVersionResource, Object};
 use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::RateLimitedRecorder;
 use crate::owners::{BY_OWNER, owner_values};
-use crate::{pods, resources};
+use crate::pods;
 
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -38,20 +39,20 @@ impl Cluster {
     pub fn start(client: ClusterClient, clock: Arc<dyn Clock>, cancel: &CancellationToken) -> Arc<Self> {
         let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
         let packed = |gvr: GroupVersionResource| start(MirrorSpec::new(&gvr).packed().index(BY_OWNER, owner_values));
-        let pods = MirrorSpec::new(&resources::pods()).packed().trim(pods::trim).index(BY_OWNER, owner_values);
+        let pods = MirrorSpec::new(&builtin::pods()).packed().trim(pods::trim).index(BY_OWNER, owner_values);
         let cluster = Self {
             pods: start(pods),
             // All nodes are read for each DaemonSet, so few fields are kept, decoded.
-            nodes: start(MirrorSpec::new(&resources::nodes()).trim(trim_node)),
-            claims: packed(resources::claims()),
-            deployments: packed(resources::deployments()),
-            replica_sets: packed(resources::replica_sets()),
-            replication_controllers: packed(resources::replication_controllers()),
-            stateful_sets: packed(resources::stateful_sets()),
-            daemon_sets: packed(resources::daemon_sets()),
-            revisions: packed(resources::revisions()),
-            jobs: packed(resources::jobs()),
-            cron_jobs: packed(resources::cron_jobs()),
+            nodes: start(MirrorSpec::new(&builtin::nodes()).trim(trim_node)),
+            claims: packed(builtin::persistent_volume_claims()),
+            deployments: packed(builtin::deployments()),
+            replica_sets: packed(builtin::replica_sets()),
+            replication_controllers: packed(builtin::replication_controllers()),
+            stateful_sets: packed(builtin::stateful_sets()),
+            daemon_sets: packed(builtin::daemon_sets()),
+            revisions: packed(builtin::controller_revisions()),
+            jobs: packed(builtin::jobs()),
+            cron_jobs: packed(builtin::cron_jobs()),
             client: client.clone(),
             clock,
             cancel: cancel.clone(),

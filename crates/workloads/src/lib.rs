@@ -17,7 +17,6 @@ mod pod_control;
 mod pods;
 mod ranking;
 mod replica_set;
-mod resources;
 mod revisions;
 mod start;
 mod stateful_set;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
 use futures::future::join_all;
+use object::builtin;
 use object::selector::LabelSelector;
 use object::{GroupVersionResource, Object, Status};
 use reconcile::{Mirror, ObjectKey, Outcome, ReconcileError};
@@ -14,7 +15,6 @@ use crate::events::RateLimitedRecorder;
 use crate::own_writes::{DOUBT_AFTER, OwnPodWrites, PodView};
 use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, orphans_of};
 use crate::pods::Pod;
-use crate::resources;
 
 /// Maximum number of pods created or deleted at once for one owner.
 pub const BURST_MAX: usize = 500;
@@ -86,7 +86,7 @@ impl PodControl {
     }
 
     async fn check_doubtful(&self, owner: &ObjectKey, pod: &ObjectKey) -> Result<(), ReconcileError> {
-        let target = ResourceRef::namespaced(&resources::pods(), &pod.namespace, &pod.name);
+        let target = ResourceRef::namespaced(&builtin::pods(), &pod.namespace, &pod.name);
         match self.cluster.client.find(target).await? {
             Some(_) => self.writes.trust(owner, pod),
             None => self.writes.forget(owner, pod),
@@ -100,7 +100,7 @@ impl PodControl {
         selector: &LabelSelector,
         pod: Pod,
     ) -> Result<Option<Pod>, ReconcileError> {
-        let gvr = resources::pods();
+        let gvr = builtin::pods();
         let is_member = self.rules.is_member.is_none_or(|is_member| is_member(owner, &pod));
         let claim = match claim_of(owner, selector, &pod) {
             Ownership::Keep if !is_member && !owner.is_deleting() => Ownership::Release,
@@ -130,7 +130,7 @@ impl PodControl {
     }
 
     pub async fn create(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
-        let target = ResourceRef::within(&resources::pods(), owner.namespace());
+        let target = ResourceRef::within(&builtin::pods(), owner.namespace());
         match self.cluster.client.create(target, pod, WriteOptions::managed_by(FIELD_MANAGER)).await {
             Ok(created) => {
                 self.writes.created(&ObjectKey::of(owner), Arc::clone(&created));
@@ -153,7 +153,7 @@ impl PodControl {
 
     /// Deletes a pod; a missing one is fine.
     pub async fn delete(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
-        let target = ResourceRef::of(&resources::pods(), pod);
+        let target = ResourceRef::of(&builtin::pods(), pod);
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
         match self.cluster.client.delete(target, options).await {

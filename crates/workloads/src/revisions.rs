@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, ResourceRef, WriteOptions};
+use object::builtin;
 use object::selector::LabelSelector;
 use object::{GroupVersionKind, GroupVersionResource, Object, time};
 use reconcile::{Committed, ReconcileError, commit_object};
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, controller_reference, orphans_of};
-use crate::resources;
 use crate::templates::{hash, is_same};
 
 /// Maximum length of the owner's name in a revision's name.
@@ -79,7 +79,7 @@ pub async fn gather_revisions(
     owner: (&GroupVersionResource, &Object),
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<Object>>, ReconcileError> {
-    let (mirror, gvr) = (&cluster.revisions, resources::revisions());
+    let (mirror, gvr) = (&cluster.revisions, builtin::controller_revisions());
     let owned = mirror.list_by(BY_OWNER, owner.1.uid());
     let orphans = mirror.list_by(BY_OWNER, &orphans_of(owner.1.namespace()));
     let mut revisions = Vec::with_capacity(owned.len());
@@ -112,7 +112,7 @@ pub async fn commit_revision(
         Revise::Again(current, next) => {
             let mut desired = Object::clone(&current);
             desired.set(&["revision"], next);
-            let target = ResourceRef::of(&resources::revisions(), &current);
+            let target = ResourceRef::of(&builtin::controller_revisions(), &current);
             match commit_object(&cluster.client, target, &current, &desired, FIELD_MANAGER).await? {
                 Committed::Written(revision) => Ok(Revised { revision, collisions }),
                 Committed::Unchanged => Ok(Revised { revision: current, collisions }),
@@ -128,7 +128,7 @@ async fn create_revision(
     number: i64,
     hash_label: &str,
 ) -> Result<Revised, ReconcileError> {
-    let gvr = resources::revisions();
+    let gvr = builtin::controller_revisions();
     let mut collisions = owner.i64_at(&["status", "collisionCount"]);
     loop {
         let revision = new_revision(owner, number, collisions, hash_label);
@@ -173,7 +173,7 @@ fn new_revision(owner: &Object, number: i64, collisions: Option<i64>, hash_label
 
 pub async fn delete_revisions(cluster: &Cluster, deleting: &[Arc<Object>]) -> Result<(), ReconcileError> {
     for revision in deleting {
-        let target = ResourceRef::of(&resources::revisions(), revision);
+        let target = ResourceRef::of(&builtin::controller_revisions(), revision);
         match cluster.client.delete(target, DeleteOptions::default()).await {
             Err(status) if !status.is_not_found() => return Err(status.into()),
             _ => {}

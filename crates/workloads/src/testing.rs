@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionResource, Object, time};
 use reconcile::{Clock, VirtualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::resources;
 use crate::start::{WorkloadDeps, run};
 
 pub const NAMESPACE: &str = "default";
@@ -74,7 +74,7 @@ impl WorkloadsTestbed {
     }
 
     pub async fn pods(&self) -> Vec<Arc<Object>> {
-        self.list(&resources::pods()).await
+        self.list(&builtin::pods()).await
     }
 
     pub async fn pod_names(&self) -> String {
@@ -89,7 +89,7 @@ impl WorkloadsTestbed {
     }
 
     pub async fn set_pod_status(&self, name: &str, status: Value) {
-        let target = ResourceRef::namespaced(&resources::pods(), NAMESPACE, name).subresource("status");
+        let target = ResourceRef::namespaced(&builtin::pods(), NAMESPACE, name).subresource("status");
         let body = json!({"status": status});
         self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
     }

@@ -331,7 +331,7 @@ fn warning_text(header: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use object::GroupVersionResource;
+    use object::builtin;
 
     use super::*;
     use crate::call::Patch;
@@ -344,8 +344,8 @@ mod tests {
 
     #[test]
     fn calls_become_the_paths_kubernetes_serves() {
-        let pods = GroupVersionResource::new("", "v1", "pods");
-        let deployments = GroupVersionResource::new("apps", "v1", "deployments");
+        let pods = builtin::pods();
+        let deployments = builtin::deployments();
         let get = Verb::Get { resource_version: None };
         let at = |target: ResourceRef, verb: Verb| ApiCall { target, verb };
         check(at(ResourceRef::namespaced(&pods, "a", "x"), get.clone()), "GET /api/v1/namespaces/a/pods/x");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use serde_json::json;
 
@@ -44,7 +45,7 @@ pub async fn expiry_of(client: &ClusterClient, version: &str) -> Status {
 }
 
 pub fn configmaps() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "configmaps")
+    builtin::config_maps()
 }
 
 pub fn at(name: &str) -> ResourceRef {

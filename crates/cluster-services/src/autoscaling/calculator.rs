@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use object::conditions;
 use object::quantity::Quantity;
 use object::{Object, time};
 use serde_json::Value;
 
-use crate::conditions;
-use crate::mirrors::time_at;
 use crate::settings::ClusterServiceSettings;
 
 /// The state of a scaled pod.
@@ -91,7 +90,7 @@ pub fn read(pod: &Object) -> Option<ScaledPod> {
         name: pod.name().to_owned(),
         phase: pod.str_at(&["status", "phase"]).to_owned(),
         is_deleting: pod.is_deleting(),
-        ready: ready.map(|condition| (condition["status"] == "True", time_at(&condition["lastTransitionTime"]))),
+        ready: ready.map(|condition| (condition.is_true(), condition.last_transition())),
         started: time::parse(pod.str_at(&["status", "startTime"])),
         requests: requests.collect(),
         containers: containers.iter().map(|container| name_of(container)).collect(),

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use cluster_client::{ClusterClient, ListOptions, ResourceRef, escape};
+use object::builtin;
 use object::quantity::Quantity;
 use object::{Object, Status};
 use serde_json::Value;
 
 use crate::autoscaling::calculator::{UsageSample, UsageSamples};
 use crate::mirrors::time_at;
-use crate::resources;
 
 const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
 
@@ -31,7 +31,7 @@ impl MeasuredUsage {
             }
             // This API serves metrics as a normal resource instead of by path.
             Err(status) if status.code == 404 => {
-                let list = client.list_all(ResourceRef::within(&resources::pod_metrics(), namespace), options).await?;
+                let list = client.list_all(ResourceRef::within(&builtin::pod_metrics(), namespace), options).await?;
                 Ok(Self { pods: list.items.iter().map(|pod| Object::clone(pod)).collect() })
             }
             Err(status) => Err(status),

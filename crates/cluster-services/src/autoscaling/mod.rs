@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cluster_client::{Patch, ResourceRef, WriteOptions};
+use object::builtin;
 use object::selector::LabelSelector;
 use object::{Object, time};
 use parking_lot::Mutex;
@@ -22,7 +23,6 @@ use crate::autoscaling::behavior::{ScaleHistory, bound};
 use crate::autoscaling::calculator::ScaledPod;
 use crate::autoscaling::status::{Computed, Draft};
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
-use crate::resources;
 use crate::scales::{Scale, Scales};
 use crate::selected_pods::SelectedPods;
 use crate::start::Service;
@@ -75,7 +75,7 @@ impl Autoscaling {
         };
         let mut draft = Draft::new(&autoscaler, self.mirrors.now());
         self.sync(key, &autoscaler, &mut draft).await;
-        let target = ResourceRef::of(&resources::autoscalers(), &autoscaler);
+        let target = ResourceRef::of(&builtin::horizontal_pod_autoscalers(), &autoscaler);
         commit_status(&self.mirrors.client, target, &autoscaler, &draft.object, FIELD_MANAGER).await?;
         Ok(Outcome::After(self.mirrors.settings.autoscaler_sync_period))
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use object::conditions::{self, NewCondition};
 use object::quantity::{Quantity, QuantityFormat};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
 use crate::autoscaling::calculator::{Measure, MetricTarget, Proposal, ScaledPod, Tolerance, propose};
 use crate::autoscaling::metrics::MeasuredUsage;
-use crate::conditions::{self, ConditionUpdate};
 use crate::settings::ClusterServiceSettings;
 
 /// The autoscaler with its new status.
@@ -31,7 +31,7 @@ impl Draft {
     }
 
     pub fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        conditions::set(&mut self.object, &ConditionUpdate { kind, status, reason, message }, self.now);
+        conditions::set(&mut self.object, &NewCondition { kind, status, reason, message }, self.now);
     }
 
     pub fn set_current(&mut self, replicas: i64) {

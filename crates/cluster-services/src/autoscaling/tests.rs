@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use object::GroupVersionResource;
+use object::builtin::{horizontal_pod_autoscalers, pod_metrics, pods};
 use serde_json::{Value, json};
 
-use crate::resources::{autoscalers, pod_metrics, pods};
 use crate::testing::{ServicesTestbed, running};
 
 fn deployments() -> GroupVersionResource {
@@ -53,23 +53,26 @@ async fn replicas(testbed: &ServicesTestbed) -> i64 {
 async fn replicas_grow_with_usage_and_shrink_after_a_while() {
     let testbed = testbed().await;
     measure(&testbed, "100m");
-    testbed.create(&autoscalers(), autoscaler(json!({}))).await;
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({}))).await;
     assert_eq!(replicas(&testbed).await, 4);
     let reported =
         "SuccessfulRescale: New size: 4; reason: cpu resource utilization (percentage of request) above target";
     assert_eq!(testbed.events("h").await, [reported]);
-    let object = testbed.get(&autoscalers(), "h").await;
+    let object = testbed.get(&horizontal_pod_autoscalers(), "h").await;
     let current = &object.items(&["status", "currentMetrics"])[0]["resource"]["current"];
     assert_eq!(*current, json!({"averageUtilization": 100, "averageValue": "100m"}));
     assert_eq!(object.i64_at(&["status", "desiredReplicas"]), Some(4));
-    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "True SucceededRescale");
-    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "True ValidMetricFound");
-    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingLimited").await, "False DesiredWithinRange");
+    assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "AbleToScale").await, "True SucceededRescale");
+    assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "ScalingActive").await, "True ValidMetricFound");
+    assert_eq!(
+        testbed.condition(&horizontal_pod_autoscalers(), "h", "ScalingLimited").await,
+        "False DesiredWithinRange"
+    );
 
     measure(&testbed, "10m");
     testbed.pass(Duration::from_secs(60)).await;
     assert_eq!(replicas(&testbed).await, 4);
-    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "True ScaleDownStabilized");
+    assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "AbleToScale").await, "True ScaleDownStabilized");
     testbed.pass(Duration::from_secs(300)).await;
     assert_eq!(replicas(&testbed).await, 1);
 }
@@ -77,12 +80,15 @@ async fn replicas_grow_with_usage_and_shrink_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn bounds_hold_without_metrics() {
     let testbed = testbed().await;
-    testbed.create(&autoscalers(), autoscaler(json!({"minReplicas": 3}))).await;
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({"minReplicas": 3}))).await;
     assert_eq!(replicas(&testbed).await, 3);
     let reported = "SuccessfulRescale: New size: 3; reason: Current number of replicas below Spec.MinReplicas";
     assert_eq!(testbed.events("h").await, [reported]);
     testbed.pass(Duration::from_secs(16)).await;
-    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetResourceMetric");
+    assert_eq!(
+        testbed.condition(&horizontal_pod_autoscalers(), "h", "ScalingActive").await,
+        "False FailedGetResourceMetric"
+    );
     assert_eq!(replicas(&testbed).await, 3);
 }
 
@@ -90,8 +96,8 @@ async fn bounds_hold_without_metrics() {
 async fn a_target_of_zero_is_switched_off() {
     let testbed = testbed().await;
     testbed.patch(&deployments(), "web", json!({"spec": {"replicas": 0}})).await;
-    testbed.create(&autoscalers(), autoscaler(json!({}))).await;
-    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False ScalingDisabled");
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({}))).await;
+    assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "ScalingActive").await, "False ScalingDisabled");
     assert_eq!(replicas(&testbed).await, 0);
 }
 
@@ -99,8 +105,8 @@ async fn a_target_of_zero_is_switched_off() {
 async fn a_missing_target_is_reported() {
     let testbed = testbed().await;
     let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody"});
-    testbed.create(&autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
-    assert_eq!(testbed.condition(&autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
+    assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +115,7 @@ async fn one_container_can_be_measured_and_amounts_be_targets() {
     measure(&testbed, "150m");
     let metrics = json!([{"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "main",
         "target": {"type": "AverageValue", "averageValue": "100m"}}}]);
-    testbed.create(&autoscalers(), autoscaler(json!({"metrics": metrics}))).await;
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({"metrics": metrics}))).await;
     assert_eq!(replicas(&testbed).await, 3);
     assert!(testbed.events("h").await[0].ends_with("reason: cpu container resource above target"));
 }
@@ -121,8 +127,11 @@ async fn one_metric_that_cannot_be_had_keeps_replicas_from_shrinking() {
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization",
         "averageUtilization": 50}}}, {"type": "External", "external": {"metric": {"name": "queue"}}}]);
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
-    testbed.create(&autoscalers(), autoscaler(json!({"metrics": metrics, "behavior": behavior}))).await;
+    testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({"metrics": metrics, "behavior": behavior}))).await;
     testbed.pass(Duration::from_secs(60)).await;
     assert_eq!(replicas(&testbed).await, 2);
-    assert_eq!(testbed.condition(&autoscalers(), "h", "ScalingActive").await, "False FailedGetExternalMetric");
+    assert_eq!(
+        testbed.condition(&horizontal_pod_autoscalers(), "h", "ScalingActive").await,
+        "False FailedGetExternalMetric"
+    );
 }

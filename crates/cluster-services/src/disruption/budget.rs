@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use object::conditions::{self, NewCondition};
 use object::{Object, time};
 use serde_json::{Map, Value, json};
-
-use crate::conditions::{self, ConditionUpdate};
 
 /// A pod whose granted eviction is not observed within this time was not evicted.
 pub const DISRUPTED_FOR: Duration = Duration::from_secs(120);
@@ -111,7 +110,7 @@ pub fn plan_failure(budget: &Object, message: &str, now: Timestamp) -> Object {
 }
 
 fn set_condition(budget: &mut Object, status: &str, reason: &str, message: &str, now: Timestamp) {
-    conditions::set(budget, &ConditionUpdate { kind: "DisruptionAllowed", status, reason, message }, now);
+    conditions::set(budget, &NewCondition { kind: "DisruptionAllowed", status, reason, message }, now);
     let generation = budget.generation();
     let mut all = budget.items(&["status", "conditions"]).to_vec();
     for condition in all.iter_mut().filter(|condition| condition["type"] == "DisruptionAllowed") {

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use cluster_client::ResourceRef;
 use object::Object;
+use object::builtin;
 use object::selector::LabelSelector;
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
 use crate::disruption::budget::{Guarded, expect, needs_scale, plan_failure, plan_status};
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
-use crate::resources;
 use crate::scales::Scales;
 use crate::selected_pods::SelectedPods;
 use crate::start::Service;
@@ -102,7 +102,7 @@ impl Disruption {
     }
 
     async fn commit(&self, budget: &Object, desired: &Object) -> Result<(), ReconcileError> {
-        let target = ResourceRef::of(&resources::budgets(), budget);
+        let target = ResourceRef::of(&builtin::pod_disruption_budgets(), budget);
         commit_status(&self.mirrors.client, target, budget, desired, FIELD_MANAGER).await?;
         Ok(())
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use object::GroupVersionResource;
+use object::builtin::{pod_disruption_budgets, pods};
 use serde_json::{Value, json};
 
-use crate::resources::{budgets, pods};
 use crate::testing::{ServicesTestbed, running};
 
 fn budget(spec: Value) -> Value {
@@ -16,7 +16,7 @@ fn budget(spec: Value) -> Value {
 
 async fn status(testbed: &ServicesTestbed) -> [i64; 4] {
     testbed.settle().await;
-    let budget = testbed.get(&budgets(), "b").await;
+    let budget = testbed.get(&pod_disruption_budgets(), "b").await;
     ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"]
         .map(|field| budget.i64_at(&["status", field]).unwrap_or(-1))
 }
@@ -28,12 +28,12 @@ async fn a_budget_follows_its_pods() {
     for name in ["a", "b", "c"] {
         testbed.seed(&pods(), running(name, "n", true));
     }
-    testbed.create(&budgets(), budget(json!({"minAvailable": 2}))).await;
+    testbed.create(&pod_disruption_budgets(), budget(json!({"minAvailable": 2}))).await;
     assert_eq!(status(&testbed).await, [3, 2, 3, 1]);
-    assert_eq!(testbed.condition(&budgets(), "b", "DisruptionAllowed").await, "True SufficientPods");
+    assert_eq!(testbed.condition(&pod_disruption_budgets(), "b", "DisruptionAllowed").await, "True SufficientPods");
     testbed.patch_status(&pods(), "a", json!({"conditions": [{"type": "Ready", "status": "False"}]})).await;
     assert_eq!(status(&testbed).await, [3, 2, 2, 0]);
-    assert_eq!(testbed.condition(&budgets(), "b", "DisruptionAllowed").await, "False InsufficientPods");
+    assert_eq!(testbed.condition(&pod_disruption_budgets(), "b", "DisruptionAllowed").await, "False InsufficientPods");
     testbed.delete(&pods(), "b").await;
     assert_eq!(status(&testbed).await, [2, 2, 1, 0]);
 }
@@ -55,7 +55,7 @@ async fn percentages_refer_to_the_desired_replicas() {
         pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "s", set.uid());
         testbed.seed(&pods(), pod);
     }
-    testbed.create(&budgets(), budget(json!({"maxUnavailable": "50%"}))).await;
+    testbed.create(&pod_disruption_budgets(), budget(json!({"maxUnavailable": "50%"}))).await;
     assert_eq!(status(&testbed).await, [4, 2, 3, 1]);
     // Scaling is observed by the resync even if no pod changes.
     testbed.patch(&apps("deployments"), "d", json!({"spec": {"replicas": 3}})).await;
@@ -68,9 +68,9 @@ async fn an_error_allows_no_disruption() {
     let testbed = ServicesTestbed::start().await;
     testbed.create_living_node("n").await;
     testbed.seed(&pods(), running("alone", "n", true));
-    testbed.create(&budgets(), budget(json!({"maxUnavailable": 1}))).await;
+    testbed.create(&pod_disruption_budgets(), budget(json!({"maxUnavailable": 1}))).await;
     assert_eq!(status(&testbed).await[3], 0);
-    assert_eq!(testbed.condition(&budgets(), "b", "DisruptionAllowed").await, "False SyncFailed");
+    assert_eq!(testbed.condition(&pod_disruption_budgets(), "b", "DisruptionAllowed").await, "False SyncFailed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,11 +80,11 @@ async fn a_granted_eviction_is_counted_until_the_pod_leaves() {
     for name in ["a", "b"] {
         testbed.seed(&pods(), running(name, "n", true));
     }
-    testbed.create(&budgets(), budget(json!({"minAvailable": 1}))).await;
+    testbed.create(&pod_disruption_budgets(), budget(json!({"minAvailable": 1}))).await;
     assert_eq!(status(&testbed).await[3], 1);
     // As `pods/eviction` writes it.
     let granted = json!({"disruptionsAllowed": 0, "disruptedPods": {"a": testbed.now()}});
-    testbed.patch_status(&budgets(), "b", granted).await;
+    testbed.patch_status(&pod_disruption_budgets(), "b", granted).await;
     assert_eq!(status(&testbed).await, [2, 1, 1, 0]);
     // It never terminated: the grant expires after two minutes.
     testbed.pass(Duration::from_secs(125)).await;

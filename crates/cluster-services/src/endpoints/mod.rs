@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionResource, Object};
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_object};
 
@@ -18,7 +19,6 @@ use crate::endpoints::pod::PodEndpoint;
 use crate::endpoints::slices::{MANAGED_BY, MANAGER, SlicePlan, plan_slices};
 use crate::mirrors::{BY_SERVICE, ClusterMirrors, FIELD_MANAGER};
 use crate::pending_writes::PendingWrites;
-use crate::resources;
 use crate::selected_pods::SelectedPods;
 use crate::start::Service;
 
@@ -118,7 +118,7 @@ impl Endpoints {
             return Ok(Outcome::Done);
         }
         if let Some(endpoints) = self.mirrors.endpoints.get(key).filter(ours) {
-            self.delete(&resources::endpoints(), &endpoints).await?;
+            self.delete(&builtin::endpoints(), &endpoints).await?;
         }
         Ok(Outcome::Done)
     }
@@ -135,19 +135,19 @@ impl Endpoints {
     async fn commit_slices(&self, key: &ObjectKey, plan: SlicePlan) -> Result<(), ReconcileError> {
         let client = &self.mirrors.client;
         for slice in plan.create {
-            let target = ResourceRef::within(&resources::slices(), &key.namespace);
+            let target = ResourceRef::within(&builtin::endpoint_slices(), &key.namespace);
             let made = client.create(target, slice, WriteOptions::managed_by(FIELD_MANAGER)).await?;
             self.slice_writes.remember(key, &made);
         }
         for (current, desired) in plan.update {
-            let target = ResourceRef::of(&resources::slices(), &current);
+            let target = ResourceRef::of(&builtin::endpoint_slices(), &current);
             let done = commit_object(client, target, &current, &desired, FIELD_MANAGER).await?;
             if let Committed::Written(written) = done {
                 self.slice_writes.remember(key, &written);
             }
         }
         for slice in plan.delete.iter().filter(|slice| !slice.is_deleting()) {
-            self.delete(&resources::slices(), slice).await?;
+            self.delete(&builtin::endpoint_slices(), slice).await?;
         }
         Ok(())
     }
@@ -163,14 +163,14 @@ impl Endpoints {
         let client = &self.mirrors.client;
         let written = match existing {
             Some(existing) => {
-                let target = ResourceRef::of(&resources::endpoints(), &existing);
+                let target = ResourceRef::of(&builtin::endpoints(), &existing);
                 match commit_object(client, target, &existing, &desired, FIELD_MANAGER).await? {
                     Committed::Unchanged => return Ok(()),
                     Committed::Written(written) => written,
                 }
             }
             None => {
-                let target = ResourceRef::within(&resources::endpoints(), &key.namespace);
+                let target = ResourceRef::within(&builtin::endpoints(), &key.namespace);
                 match client.create(target, desired, WriteOptions::managed_by(FIELD_MANAGER)).await {
                     // The next reconcile sees it.
                     Err(status) if status.is_already_exists() => return Err(ReconcileError::other(status)),

@@ -3,9 +3,8 @@
 use std::net::IpAddr;
 
 use object::Object;
+use object::conditions;
 use serde_json::Value;
-
-use crate::conditions;
 
 /// A pod behind a Service. Pods without an address and finished pods are excluded.
 #[derive(Clone, Debug, PartialEq, Eq)]

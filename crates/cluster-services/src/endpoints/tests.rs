@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::Object;
+use object::builtin::{endpoint_slices, endpoints, nodes, pods, services};
 use serde_json::{Value, json};
 
 use crate::endpoints::pod::PodEndpoint;
 use crate::endpoints::service::plan_endpoints;
 use crate::endpoints::slices::{ENDPOINTS_MAX, plan_slices};
-use crate::resources::{endpoints, nodes, pods, services, slices};
 use crate::testing::{ServicesTestbed, node, running};
 
 fn service(more: Value) -> Value {
@@ -25,7 +25,7 @@ fn service(more: Value) -> Value {
 async fn seen(testbed: &ServicesTestbed) -> Vec<String> {
     testbed.pass(Duration::from_secs(1)).await;
     let mut seen = Vec::new();
-    for slice in testbed.list(&slices()).await {
+    for slice in testbed.list(&endpoint_slices()).await {
         for endpoint in slice.items(&["endpoints"]) {
             let is = |name: &str| u8::from(endpoint["conditions"][name] == true);
             let name = endpoint["targetRef"]["name"].as_str().unwrap_or_default();
@@ -40,14 +40,14 @@ async fn seen(testbed: &ServicesTestbed) -> Vec<String> {
 async fn endpoints_follow_readiness() {
     let testbed = ServicesTestbed::start().await;
     testbed.create(&services(), service(json!({}))).await;
-    assert_eq!(testbed.list(&slices()).await.len(), 1, "an empty slice for a Service without endpoints");
+    assert_eq!(testbed.list(&endpoint_slices()).await.len(), 1, "an empty slice for a Service without endpoints");
     let mut zoned = node("n");
     zoned["metadata"]["labels"]["topology.kubernetes.io/zone"] = "z".into();
     testbed.create(&nodes(), zoned).await;
     testbed.seed(&pods(), running("a", "n", true));
     testbed.seed(&pods(), running("b", "n", false));
     assert_eq!(seen(&testbed).await, ["a 110", "b 000"]);
-    let all = testbed.list(&slices()).await;
+    let all = testbed.list(&endpoint_slices()).await;
     let slice = &all[0];
     assert_eq!(all.len(), 1);
     assert_eq!(slice.label("kubernetes.io/service-name"), Some("web"));
@@ -66,7 +66,7 @@ async fn endpoints_follow_readiness() {
     testbed.patch(&pods(), "a", json!({"metadata": {"finalizers": null}})).await;
     testbed.patch(&pods(), "b", json!({"metadata": {"labels": {"app": "other"}}})).await;
     assert_eq!(seen(&testbed).await, Vec::<String>::new());
-    assert_eq!(testbed.list(&slices()).await.len(), 1);
+    assert_eq!(testbed.list(&endpoint_slices()).await.len(), 1);
     testbed.delete(&services(), "web").await;
     testbed.settle().await;
     assert!(testbed.find(&endpoints(), "web").await.is_none());
@@ -78,7 +78,7 @@ async fn publish_not_ready_addresses_is_applied() {
     testbed.seed(&pods(), running("a", "n", false));
     testbed.create(&services(), service(json!({"publishNotReadyAddresses": true, "clusterIP": "None"}))).await;
     assert_eq!(seen(&testbed).await, ["a 110"]);
-    assert_eq!(testbed.list(&slices()).await[0].label("service.kubernetes.io/headless"), Some(""));
+    assert_eq!(testbed.list(&endpoint_slices()).await[0].label("service.kubernetes.io/headless"), Some(""));
 }
 
 #[tokio::test(start_paused = true)]

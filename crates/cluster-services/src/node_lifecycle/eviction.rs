@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
 use jiff::{SignedDuration, Timestamp};
+use object::builtin;
+use object::conditions::{self, ConditionView, NewCondition};
 use object::{Object, time};
 use parking_lot::Mutex;
 use placement::{Effect, Taint, Toleration};
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
-use crate::conditions::{self, ConditionUpdate};
 use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER, time_at};
-use crate::resources;
 use crate::start::Service;
 
 const WORKERS: usize = 4;
@@ -122,14 +122,14 @@ impl Evictions {
     async fn evict(&self, key: &ObjectKey, pod: &Object) -> Result<(), ReconcileError> {
         self.recorder.normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {key}"));
         let mut marked = pod.clone();
-        let update = ConditionUpdate {
+        let update = NewCondition {
             kind: "DisruptionTarget",
             status: "True",
             reason: "DeletionByTaintManager",
             message: "Taint manager: deleting due to NoExecute taint",
         };
         conditions::set(&mut marked, &update, self.mirrors.now());
-        let target = ResourceRef::of(&resources::pods(), pod);
+        let target = ResourceRef::of(&builtin::pods(), pod);
         match commit_status(&self.mirrors.client, target.clone(), pod, &marked, FIELD_MANAGER).await {
             Err(status) if !status.is_not_found() => return Err(status.into()),
             _ => {}
@@ -161,7 +161,7 @@ enum Stay {
 /// Returns how long a pod may stay. The time starts when both taint and pod exist.
 fn plan_stay(pod: &Object, taints: &[ActiveTaint], now: Timestamp) -> Stay {
     let tolerations = Toleration::read_all(pod.items(&["spec", "tolerations"]));
-    let bound = conditions::find(pod, "PodScheduled").and_then(|condition| time_at(&condition["lastTransitionTime"]));
+    let bound = conditions::find(pod, "PodScheduled").and_then(ConditionView::last_transition);
     let bound = bound.or_else(|| time::parse(pod.creation_timestamp())).unwrap_or(Timestamp::MIN);
     let mut stay = Stay::ForEver;
     for (taint, since) in taints {

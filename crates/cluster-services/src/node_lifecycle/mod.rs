@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::ResourceRef;
+use object::builtin;
+use object::conditions;
 use object::{Object, time};
 use parking_lot::Mutex;
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
@@ -18,11 +20,9 @@ use reconcile::{commit_object, commit_status};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::conditions;
 use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
 use crate::node_lifecycle::taints::{EvictionMode, Readiness, has_driving, plan_taints, readiness_of};
 use crate::node_lifecycle::zones::{Permission, Zones};
-use crate::resources;
 use crate::start::Service;
 
 pub use crate::node_lifecycle::eviction::start as start_evictions;
@@ -103,7 +103,8 @@ impl NodeMonitor {
         };
         // A status update counts as a heartbeat if the node itself sent it.
         let reported = |node: &Object| {
-            conditions::find(node, "Ready").map(|c| (c["lastHeartbeatTime"].clone(), c["status"].clone()))
+            let ready = conditions::find(node, "Ready")?;
+            Some((ready.text("lastHeartbeatTime").to_owned(), ready.status().to_owned()))
         };
         let before = change.before.as_ref().map(|before| reported(before));
         let is_from_node =
@@ -181,7 +182,7 @@ impl NodeMonitor {
             all[at]["lastTransitionTime"] = time::format_seconds(now).into();
         }
         desired.set(&["status", "conditions"], all);
-        let target = ResourceRef::of(&resources::nodes(), node);
+        let target = ResourceRef::of(&builtin::nodes(), node);
         let committed = commit_status(&self.mirrors.client, target, node, &desired, FIELD_MANAGER).await?;
         if readiness_of(node) == Readiness::Ready {
             let message = format!("Node {} status is now: NodeNotReady", node.name());
@@ -218,7 +219,7 @@ impl NodeMonitor {
             false => desired.set(&["spec", "taints"], planned),
         }
         if node.items(&["spec", "taints"]) != desired.items(&["spec", "taints"]) {
-            let target = ResourceRef::of(&resources::nodes(), node);
+            let target = ResourceRef::of(&builtin::nodes(), node);
             commit_object(&self.mirrors.client, target, node, &desired, FIELD_MANAGER).await?;
         }
         Ok(wait)
@@ -235,7 +236,7 @@ impl NodeMonitor {
                 condition["lastTransitionTime"] = time::format_seconds(self.mirrors.now()).into();
             }
             desired.set(&["status", "conditions"], all);
-            let target = ResourceRef::of(&resources::pods(), pod);
+            let target = ResourceRef::of(&builtin::pods(), pod);
             match commit_status(&self.mirrors.client, target, pod, &desired, FIELD_MANAGER).await {
                 Ok(_) => self.recorder.warning(&**pod, "NodeNotReady", "Node is not ready"),
                 Err(status) if status.is_not_found() => {}

@@ -1,9 +1,8 @@
 //! Computes the taints of a node from its conditions. Pure.
 
 use object::Object;
+use object::conditions::{self, ConditionView};
 use serde_json::{Value, json};
-
-use crate::conditions;
 
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -27,7 +26,7 @@ pub enum Readiness {
 }
 
 pub fn readiness_of(node: &Object) -> Readiness {
-    match conditions::find(node, "Ready").and_then(|condition| condition["status"].as_str()) {
+    match conditions::find(node, "Ready").map(ConditionView::status) {
         Some("True") => Readiness::Ready,
         Some("Unknown") => Readiness::Unknown,
         _ => Readiness::NotReady,
@@ -72,7 +71,7 @@ pub fn plan_taints(node: &Object, eviction_mode: EvictionMode, now: &str) -> Vec
         EvictionMode::Stop => None,
     };
     let is_said = |(kind, status, _): &&(&str, &str, &str)| {
-        conditions::find(node, kind).is_some_and(|condition| condition["status"] == **status)
+        conditions::find(node, kind).is_some_and(|condition| condition.status() == *status)
             || (*kind == "Ready" && *status == "False" && conditions::find(node, kind).is_none())
     };
     let mut wanted: Vec<(&str, &str)> =

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use object::builtin::{leases, nodes, pods};
 use serde_json::json;
 
-use crate::resources::{leases, nodes, pods};
 use crate::testing::{ServicesTestbed, node, running};
 
 fn renew(testbed: &ServicesTestbed, name: &str) {

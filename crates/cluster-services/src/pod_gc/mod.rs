@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
+use object::builtin;
+use object::conditions::{self, NewCondition};
 use object::{Object, Status};
 use parking_lot::Mutex;
 use reconcile::{Change, ObjectKey, commit_status};
 use tokio::time::Instant;
 
-use crate::conditions::{self, ConditionUpdate};
 use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
-use crate::resources;
 use crate::start::Service;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -122,7 +122,7 @@ impl PodGc {
     /// The pods of a node are deleted only after it was missing for a while and the API confirms it.
     async fn collect_orphans(&self) {
         for node in self.missing_nodes() {
-            match self.mirrors.client.find(ResourceRef::cluster(&resources::nodes(), &node)).await {
+            match self.mirrors.client.find(ResourceRef::cluster(&builtin::nodes(), &node)).await {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(_) => continue,
             }
@@ -177,10 +177,10 @@ impl PodGc {
             return;
         }
         let mut marked = pod.clone();
-        let update = ConditionUpdate { kind: "DisruptionTarget", status: "True", reason: "DeletionByPodGC", message };
+        let update = NewCondition { kind: "DisruptionTarget", status: "True", reason: "DeletionByPodGC", message };
         conditions::set(&mut marked, &update, self.mirrors.now());
         marked.set(&["status", "phase"], "Failed");
-        let target = ResourceRef::of(&resources::pods(), pod);
+        let target = ResourceRef::of(&builtin::pods(), pod);
         if let Err(status) = commit_status(&self.mirrors.client, target, pod, &marked, FIELD_MANAGER).await {
             tracing::debug!(%status, pod = pod.name(), "failed to write the disruption condition of a pod");
         }
@@ -189,7 +189,7 @@ impl PodGc {
     async fn delete(&self, pod: &Object) {
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        match self.mirrors.client.delete(ResourceRef::of(&resources::pods(), pod), options).await {
+        match self.mirrors.client.delete(ResourceRef::of(&builtin::pods(), pod), options).await {
             Ok(_) => {}
             Err(status) if is_gone(&status) => {}
             // Retried in the next round.

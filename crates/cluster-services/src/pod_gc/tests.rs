@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use object::builtin::{nodes, pods};
 use serde_json::json;
 
-use crate::resources::{nodes, pods};
 use crate::settings::ClusterServiceSettings;
 use crate::testing::{ServicesTestbed, node, pod, running};
 

@@ -1,13 +1,13 @@
 //! Writes scheduling decisions: bindings, or the failure condition and preemption victims.
 
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
+use object::builtin;
+use object::conditions::{self, NewCondition};
 use object::{GroupVersionKind, Object, Status};
 use placement::{Preemption, Victim, VolumeNeeds};
 use reconcile::{Committed, ObjectKey, Regarding, commit_status};
 use serde_json::json;
 
-use crate::conditions::{self, ConditionUpdate};
-use crate::resources;
 use crate::scheduling::{SCHEDULER, Scheduler, priority_of};
 use crate::volumes::SELECTED_NODE;
 
@@ -40,7 +40,7 @@ impl Scheduler {
         let mut binding = Object::new(&GroupVersionKind::new("", "v1", "Binding"), Some(pod.namespace()), pod.name());
         binding.set(&["metadata", "uid"], pod.uid());
         binding.set(&["target"], json!({"apiVersion": "v1", "kind": "Node", "name": node}));
-        let target = ResourceRef::of(&resources::pods(), pod).subresource("binding");
+        let target = ResourceRef::of(&builtin::pods(), pod).subresource("binding");
         self.mirrors.client.create(target, binding, WriteOptions::managed_by(SCHEDULER)).await.map(|_| ())
     }
 
@@ -89,7 +89,7 @@ impl Scheduler {
             return;
         };
         let mut desired = Object::clone(&current);
-        let update = ConditionUpdate { kind: "PodScheduled", status: "False", reason, message };
+        let update = NewCondition { kind: "PodScheduled", status: "False", reason, message };
         conditions::set(&mut desired, &update, self.mirrors.now());
         match &preemption.node {
             Some(node) => desired.set(&["status", "nominatedNodeName"], &**node),
@@ -111,7 +111,7 @@ impl Scheduler {
         let key = ObjectKey::new(&victim.namespace, &victim.name);
         let Some(current) = self.mirrors.pods.get(&key).filter(|pod| *pod.uid() == *victim.uid) else { return };
         let mut marked = Object::clone(&current);
-        let update = ConditionUpdate {
+        let update = NewCondition {
             kind: "DisruptionTarget",
             status: "True",
             reason: "PreemptionByScheduler",

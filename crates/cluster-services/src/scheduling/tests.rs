@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use object::builtin::{nodes, persistent_volume_claims, persistent_volumes, pods, storage_classes};
 use serde_json::{Value, json};
 
-use crate::resources::{claims, nodes, pods, storage_classes, volumes};
 use crate::settings::ClusterServiceSettings;
 use crate::testing::{ServicesTestbed, node, pod, running, seed};
 
@@ -35,8 +35,8 @@ async fn a_pod_waits_for_a_fitting_node() {
     let reported = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
         1 Preemption is not helpful for scheduling.";
     let waiting = testbed.get(&pods(), "p").await;
-    let condition = crate::conditions::find(&waiting, "PodScheduled").expect("said");
-    assert_eq!((&condition["reason"], &condition["message"]), (&json!("Unschedulable"), &json!(reported)));
+    let condition = object::conditions::find(&waiting, "PodScheduled").expect("said");
+    assert_eq!((condition.reason(), condition.message()), ("Unschedulable", reported));
     testbed.create(&nodes(), node("b")).await;
     testbed.pass(Duration::from_secs(3)).await;
     assert_eq!(testbed.node_of("p").await, "b");
@@ -138,10 +138,10 @@ async fn claims_are_waited_for() {
     // The class waits for the pod and the pod for the volume; the scheduler resolves both.
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}}}});
-    testbed.create(&claims(), claim).await;
+    testbed.create(&persistent_volume_claims(), claim).await;
     testbed.pass(Duration::from_secs(5)).await;
     assert_eq!(testbed.node_of("p").await, "a");
-    let claim = testbed.get(&claims(), "data").await;
+    let claim = testbed.get(&persistent_volume_claims(), "data").await;
     assert_eq!(claim.str_at(&["status", "phase"]), "Bound");
     assert_eq!(claim.annotation("volume.kubernetes.io/selected-node"), Some("a"));
 }
@@ -157,15 +157,15 @@ async fn a_pod_is_placed_near_its_volume() {
     let volume = json!({"metadata": {"name": "disk"}, "spec": {"capacity": {"storage": "1Gi"}, "storageClassName": "local",
         "accessModes": ["ReadWriteOnce"], "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
             {"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]}]}}}});
-    testbed.create(&volumes(), volume).await;
+    testbed.create(&persistent_volumes(), volume).await;
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "local",
         "resources": {"requests": {"storage": "1Gi"}}}});
-    testbed.create(&claims(), claim).await;
+    testbed.create(&persistent_volume_claims(), claim).await;
     let volume = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
     testbed.create(&pods(), with(pod("p", "1"), "volumes", volume)).await;
     testbed.pass(Duration::from_secs(5)).await;
     assert_eq!(testbed.node_of("p").await, "b");
-    assert_eq!(testbed.get(&claims(), "data").await.str_at(&["spec", "volumeName"]), "disk");
+    assert_eq!(testbed.get(&persistent_volume_claims(), "data").await.str_at(&["spec", "volumeName"]), "disk");
 }
 
 #[tokio::test(start_paused = true)]

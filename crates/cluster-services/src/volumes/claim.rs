@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cluster_client::{ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionKind, Object};
 use placement::{Labels, NodeSelector};
 use reconcile::{Committed, ObjectKey, Outcome, ReconcileError, commit_object, commit_status};
 use serde_json::{Value, json};
 
 use crate::mirrors::{BY_CLAIM, FIELD_MANAGER};
-use crate::resources;
 use crate::scheduling::reach_of;
 use crate::volumes::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, PROVISIONED_BY, PROVISIONER, SELECTED_NODE,
@@ -45,7 +45,7 @@ impl Volumes {
     }
 
     async fn commit_claim(&self, claim: &Object, desired: &Object) -> Result<Arc<Object>, ReconcileError> {
-        let target = ResourceRef::of(&resources::claims(), claim);
+        let target = ResourceRef::of(&builtin::persistent_volume_claims(), claim);
         match commit_object(&self.mirrors.client, target, claim, desired, FIELD_MANAGER).await? {
             Committed::Written(written) => Ok(written),
             Committed::Unchanged => Ok(Arc::new(claim.clone())),
@@ -134,7 +134,7 @@ impl Volumes {
     }
 
     async fn commit_claim_status(&self, claim: &Object, desired: &Object) -> Result<(), ReconcileError> {
-        let target = ResourceRef::of(&resources::claims(), claim);
+        let target = ResourceRef::of(&builtin::persistent_volume_claims(), claim);
         commit_status(&self.mirrors.client, target, claim, desired, FIELD_MANAGER).await?;
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Volumes {
         let volume = plan_volume(&self.mirrors.settings.host_path_root, claim, class);
         let name = volume.name().to_owned();
         let options = WriteOptions::managed_by(FIELD_MANAGER);
-        let target = ResourceRef::all(&resources::volumes());
+        let target = ResourceRef::all(&builtin::persistent_volumes());
         let made = match self.mirrors.client.create(target, volume, options).await {
             Ok(made) => {
                 let message = format!("Successfully provisioned volume {name}");
@@ -153,7 +153,7 @@ impl Volumes {
                 made
             }
             Err(status) if status.is_already_exists() => {
-                self.mirrors.client.get(ResourceRef::cluster(&resources::volumes(), &name)).await?
+                self.mirrors.client.get(ResourceRef::cluster(&builtin::persistent_volumes(), &name)).await?
             }
             Err(status) => {
                 let message = format!("failed to provision volume with StorageClass {:?}: {status}", class.name());
@@ -176,7 +176,7 @@ impl Volumes {
             }
             taken.set(&["spec", "claimRef"], reference_to(claim));
         }
-        let target = ResourceRef::of(&resources::volumes(), volume);
+        let target = ResourceRef::of(&builtin::persistent_volumes(), volume);
         let taken = match commit_object(&self.mirrors.client, target, volume, &taken, FIELD_MANAGER).await? {
             Committed::Written(written) => written,
             Committed::Unchanged => Arc::clone(volume),
@@ -210,7 +210,7 @@ impl Volumes {
                     return Ok(Outcome::Done);
                 }
                 // Lost is final, so it is set only after the API confirms it.
-                let target = ResourceRef::cluster(&resources::volumes(), name);
+                let target = ResourceRef::cluster(&builtin::persistent_volumes(), name);
                 if found.is_none() && self.mirrors.client.find(target).await?.is_some() {
                     return Ok(Outcome::Retry);
                 }
@@ -235,7 +235,7 @@ impl Volumes {
             let mut grown = Object::clone(volume);
             capacity["storage"] = claim.get(&["spec", "resources", "requests", "storage"]).cloned().unwrap_or_default();
             grown.set(&["spec", "capacity"], capacity.clone());
-            let target = ResourceRef::of(&resources::volumes(), volume);
+            let target = ResourceRef::of(&builtin::persistent_volumes(), volume);
             commit_object(&self.mirrors.client, target, volume, &grown, FIELD_MANAGER).await?;
         }
         let mut desired = claim.clone();

@@ -1,12 +1,12 @@
 //! Creates the claims of generic ephemeral volumes.
 
 use cluster_client::{ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionKind, Object};
 use reconcile::{ObjectKey, Outcome, ReconcileError};
 use serde_json::{Value, json};
 
 use crate::mirrors::FIELD_MANAGER;
-use crate::resources;
 use crate::volumes::{Volumes, has_ended};
 
 impl Volumes {
@@ -23,7 +23,7 @@ impl Volumes {
                 }
                 continue;
             }
-            let target = ResourceRef::within(&resources::claims(), pod.namespace());
+            let target = ResourceRef::within(&builtin::persistent_volume_claims(), pod.namespace());
             match self.mirrors.client.create(target, claim, WriteOptions::managed_by(FIELD_MANAGER)).await {
                 Err(status) if !status.is_already_exists() => return Err(status.into()),
                 _ => {}

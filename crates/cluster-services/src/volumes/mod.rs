@@ -11,12 +11,12 @@ mod volume;
 use std::sync::Arc;
 
 use cluster_client::{ResourceRef, WriteOptions};
+use object::builtin;
 use object::{Object, Status};
 use reconcile::{Change, Controller, ObjectKey, Priority, Recorder, Source};
 use serde_json::json;
 
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
-use crate::resources;
 use crate::start::Service;
 
 /// Set to the node of a claim's first consumer.
@@ -151,7 +151,7 @@ async fn ensure_class(mirrors: &ClusterMirrors) -> Result<(), Status> {
     }
     let class = Object::from_value(class).unwrap_or_default();
     let options = WriteOptions::managed_by(FIELD_MANAGER);
-    match mirrors.client.create(ResourceRef::all(&resources::storage_classes()), class, options).await {
+    match mirrors.client.create(ResourceRef::all(&builtin::storage_classes()), class, options).await {
         Err(status) if !status.is_already_exists() => Err(status),
         _ => Ok(()),
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
 use object::Object;
+use object::builtin;
 use reconcile::{ObjectKey, Outcome, ReconcileError, commit_object, commit_status};
 
 use crate::mirrors::FIELD_MANAGER;
-use crate::resources;
 use crate::volumes::{PROVISIONED_BY, PROVISIONER, VOLUME_PROTECTION, Volumes, directories};
 
 impl Volumes {
@@ -28,7 +28,7 @@ impl Volumes {
             return self.settle(&volume, "Bound").await;
         }
         // Reclaiming deletes data, so the API must confirm that the claim is gone.
-        let target = ResourceRef::namespaced(&resources::claims(), &claim.namespace, &claim.name);
+        let target = ResourceRef::namespaced(&builtin::persistent_volume_claims(), &claim.namespace, &claim.name);
         if self.mirrors.client.find(target).await?.is_some_and(|claim| is_its_own(&claim)) {
             return Ok(Outcome::Retry);
         }
@@ -55,7 +55,7 @@ impl Volumes {
             let now = object::time::format_seconds(self.mirrors.now());
             desired.set(&["status", "lastPhaseTransitionTime"], now);
         }
-        let target = ResourceRef::of(&resources::volumes(), volume);
+        let target = ResourceRef::of(&builtin::persistent_volumes(), volume);
         commit_status(&self.mirrors.client, target, volume, &desired, FIELD_MANAGER).await?;
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Volumes {
         if !volume.is_deleting() {
             let preconditions = Preconditions { uid: Some(volume.uid().to_owned()), resource_version: None };
             let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-            match self.mirrors.client.delete(ResourceRef::of(&resources::volumes(), volume), options).await {
+            match self.mirrors.client.delete(ResourceRef::of(&builtin::persistent_volumes(), volume), options).await {
                 Err(status) if !status.is_not_found() => return Err(status.into()),
                 _ => {}
             }
@@ -102,7 +102,7 @@ impl Volumes {
     async fn unprotect(&self, volume: &Arc<Object>) -> Result<Outcome, ReconcileError> {
         let mut desired = Object::clone(volume);
         if desired.remove_finalizer(VOLUME_PROTECTION) {
-            let target = ResourceRef::of(&resources::volumes(), volume);
+            let target = ResourceRef::of(&builtin::persistent_volumes(), volume);
             commit_object(&self.mirrors.client, target, volume, &desired, FIELD_MANAGER).await?;
         }
         Ok(Outcome::Done)

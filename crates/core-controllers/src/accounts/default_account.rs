@@ -1,18 +1,19 @@
 //! Keeps a ServiceAccount called `default` in every active namespace.
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use object::builtin;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError};
 use tokio_util::sync::CancellationToken;
 
 use super::{is_active, per_namespace};
-use crate::resources::{core, core_object};
+use crate::resources::core_object;
 
 const NAME: &str = "default";
 
 pub async fn run(reader: ClusterClient, writer: ClusterClient, namespaces: Mirror, cancel: CancellationToken) {
     let spec = MirrorSpec {
         field_selector: Some(format!("metadata.name={NAME}")),
-        ..MirrorSpec::new(&core("serviceaccounts"))
+        ..MirrorSpec::new(&builtin::service_accounts())
     };
     let accounts = Mirror::start(reader, spec, cancel.clone());
     let sources = per_namespace(&namespaces, &accounts);

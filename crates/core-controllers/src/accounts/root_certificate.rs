@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use object::Object;
+use object::builtin;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{is_active, per_namespace};
-use crate::resources::{core, core_object};
+use crate::resources::core_object;
 
 const NAME: &str = "kube-root-ca.crt";
 const KEY: &str = "ca.crt";
@@ -33,8 +34,10 @@ pub async fn run(
     ca_pem: String,
     cancel: CancellationToken,
 ) {
-    let spec =
-        MirrorSpec { field_selector: Some(format!("metadata.name={NAME}")), ..MirrorSpec::new(&core("configmaps")) };
+    let spec = MirrorSpec {
+        field_selector: Some(format!("metadata.name={NAME}")),
+        ..MirrorSpec::new(&builtin::config_maps())
+    };
     let maps = Mirror::start(reader, spec, cancel.clone());
     let sources = per_namespace(&namespaces, &maps);
     let publisher = Arc::new(RootCertificatePublisher { writer, namespaces, maps, ca_pem });

@@ -6,11 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, Preconditions, ResourceRef, WriteOptions};
 use object::Object;
+use object::builtin;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::resources::{core, target};
+use crate::resources::target;
 use crate::start::SignToken;
 
 const SECRET_TYPE: &str = "kubernetes.io/service-account-token";
@@ -25,9 +26,10 @@ struct TokenController {
 }
 
 pub async fn run(client: ClusterClient, ca_pem: String, sign: SignToken, cancel: CancellationToken) {
-    let spec = MirrorSpec { field_selector: Some(format!("type={SECRET_TYPE}")), ..MirrorSpec::new(&core("secrets")) };
+    let spec =
+        MirrorSpec { field_selector: Some(format!("type={SECRET_TYPE}")), ..MirrorSpec::new(&builtin::secrets()) };
     let secrets = Mirror::start(client.clone(), spec.index("account", by_account), cancel.clone());
-    let accounts = Mirror::start(client.clone(), MirrorSpec::new(&core("serviceaccounts")), cancel.clone());
+    let accounts = Mirror::start(client.clone(), MirrorSpec::new(&builtin::service_accounts()), cancel.clone());
     let of_account = secrets.clone();
     let sources = vec![
         Source::each(&secrets),
@@ -47,13 +49,14 @@ fn by_account(secret: &Object) -> Vec<String> {
 }
 
 async fn reconcile(tokens: Arc<TokenController>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let place = target(&core("secrets"), &key);
+    let place = target(&builtin::secrets(), &key);
     let Some(secret) = tokens.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
     let name = secret.annotation(ACCOUNT_NAME).unwrap_or_default();
     if secret.str_at(&["type"]) != SECRET_TYPE || secret.is_deleting() || name.is_empty() {
         return Ok(Outcome::Done);
     }
-    let account = tokens.client.find(ResourceRef::namespaced(&core("serviceaccounts"), &key.namespace, name)).await?;
+    let account =
+        tokens.client.find(ResourceRef::namespaced(&builtin::service_accounts(), &key.namespace, name)).await?;
     let written = match plan(&secret, account.as_deref(), &tokens.ca_pem) {
         TokenPlan::Keep => return Ok(Outcome::Done),
         TokenPlan::Delete => {

@@ -7,10 +7,9 @@ mod token;
 use std::sync::Arc;
 
 use cluster_client::ClusterClient;
+use object::builtin;
 use reconcile::{Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
-
-use crate::resources::core;
 
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -25,7 +24,7 @@ pub struct BootstrapClients {
 pub async fn run(clients: BootstrapClients, kubeconfig: String, clock: Arc<dyn Clock>, cancel: CancellationToken) {
     let spec = MirrorSpec {
         field_selector: Some(format!("type={SECRET_TYPE}")),
-        ..MirrorSpec::new(&core("secrets")).within(NAMESPACE)
+        ..MirrorSpec::new(&builtin::secrets()).within(NAMESPACE)
     };
     let tokens = Mirror::start(clients.reader.clone(), spec, cancel.clone());
     tokio::join!(

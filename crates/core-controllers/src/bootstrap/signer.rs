@@ -6,13 +6,14 @@ use std::time::Duration;
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use object::Object;
+use object::builtin;
 use pki::jwt::detached::detached_signature;
 use reconcile::{Clock, Controller, Mirror, MirrorSpec, Outcome, ReconcileError, Source};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::token;
-use crate::resources::{core, core_object};
+use crate::resources::core_object;
 
 const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
@@ -30,7 +31,7 @@ pub async fn run(
 ) {
     let spec = MirrorSpec {
         field_selector: Some(format!("metadata.name={NAME}")),
-        ..MirrorSpec::new(&core("configmaps")).within(NAMESPACE)
+        ..MirrorSpec::new(&builtin::config_maps()).within(NAMESPACE)
     };
     let info = Mirror::start(client.clone(), spec, cancel.clone());
     let controller = Controller::<()>::new("bootstrap-signer");
@@ -48,7 +49,7 @@ async fn sign(
     kubeconfig: Arc<str>,
     now: Timestamp,
 ) -> Result<Outcome, ReconcileError> {
-    let gvr = core("configmaps");
+    let gvr = builtin::config_maps();
     let place = ResourceRef::namespaced(&gvr, NAMESPACE, NAME);
     let current = client.find(place.clone()).await?;
     let secrets = tokens.list();

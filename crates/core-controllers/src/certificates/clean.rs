@@ -5,10 +5,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use object::conditions;
 use object::{Object, time};
 use pki::certificate::Certificate;
-
-use crate::resources::condition;
 
 const ANSWERED_KEPT: Duration = Duration::from_secs(3600);
 const UNANSWERED_KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -22,14 +21,14 @@ pub fn wait(request: &Object, now: Timestamp) -> Option<Duration> {
     let mut ends: Vec<Timestamp> = Vec::new();
     let mut keep =
         |since: Option<Timestamp>, kept: Duration| ends.extend(since.and_then(|at| at.checked_add(kept).ok()));
-    let updated = |name| condition(request, name).and_then(|c| time::parse(c["lastUpdateTime"].as_str()?));
+    let updated = |name| conditions::find(request, name).and_then(|found| time::parse(found.text("lastUpdateTime")));
     keep(updated("Denied"), ANSWERED_KEPT);
     keep(updated("Failed"), ANSWERED_KEPT);
     match issued.is_empty() {
         true => keep(updated("Approved"), UNANSWERED_KEPT),
         false => {
             keep(updated("Approved"), ANSWERED_KEPT);
-            keep(condition(request, "Approved").and_then(|_| expires()), Duration::ZERO);
+            keep(conditions::find(request, "Approved").and_then(|_| expires()), Duration::ZERO);
         }
     }
     if request.items(&["status", "conditions"]).is_empty() {

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
-use object::{GroupVersionKind, GroupVersionResource, Object};
+use object::builtin;
+use object::conditions;
+use object::{GroupVersionKind, Object};
 use pki::authority::CertificateAuthority;
 use pki::csr::Csr;
 use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source};
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::approve::ApprovalRule;
-use crate::resources::{condition, signing_requests, target};
+use crate::resources::target;
 
 pub use crate::certificates::approve::AgentApproval;
 
@@ -46,7 +48,8 @@ pub async fn run(
     clock: Arc<dyn Clock>,
     cancel: CancellationToken,
 ) {
-    let requests = Mirror::start(manager.clone(), MirrorSpec::new(&signing_requests()), cancel.clone());
+    let requests =
+        Mirror::start(manager.clone(), MirrorSpec::new(&builtin::certificate_signing_requests()), cancel.clone());
     let CertificateSettings { authority, agent_approval } = rules;
     let controller = Arc::new(CertificateController { client, manager, authority, agent_approval, clock });
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&controller), key);
@@ -54,7 +57,7 @@ pub async fn run(
 }
 
 async fn reconcile(controller: Arc<CertificateController>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let place = target(&signing_requests(), &key);
+    let place = target(&builtin::certificate_signing_requests(), &key);
     let Some(request) = controller.client.find(place.clone()).await? else { return Ok(Outcome::Done) };
     let now = controller.clock.now();
     let Some(wait) = clean::wait(&request, now) else {
@@ -65,13 +68,13 @@ async fn reconcile(controller: Arc<CertificateController>, key: ObjectKey) -> Re
     };
     let later = Outcome::After(wait);
     let Some(csr) = read(&request) else { return Ok(later) };
-    if is_true(&request, "Failed")
+    if conditions::is_true(&request, "Failed")
         || !request.str_at(&["status", "certificate"]).is_empty()
-        || is_true(&request, "Denied")
+        || conditions::is_true(&request, "Denied")
     {
         return Ok(later);
     }
-    if is_true(&request, "Approved") {
+    if conditions::is_true(&request, "Approved") {
         if let Some(answered) = sign::answer(&request, &csr, &controller.authority, now) {
             controller.client.update_status(place, answered, WriteOptions::default()).await?;
         }
@@ -92,10 +95,6 @@ async fn reconcile(controller: Arc<CertificateController>, key: ObjectKey) -> Re
 fn read(request: &Object) -> Option<Csr> {
     let pem = STANDARD.decode(request.str_at(&["spec", "request"])).ok()?;
     Csr::from_pem(&pem).ok()
-}
-
-fn is_true(request: &Object, condition_type: &str) -> bool {
-    condition(request, condition_type).is_some_and(|c| c["status"] == "True")
 }
 
 /// Reports whether the requester has the permission of a rule. A role with a resource name grants it for that cluster
@@ -119,7 +118,7 @@ async fn is_granted(
 
 /// Runs a SubjectAccessReview for the requester.
 async fn may(client: &ClusterClient, request: &Object, subresource: &str, name: &str) -> Result<bool, ReconcileError> {
-    let gvr = GroupVersionResource::new("authorization.k8s.io", "v1", "subjectaccessreviews");
+    let gvr = builtin::subject_access_reviews();
     let mut review = Object::default();
     review.set_gvk(&GroupVersionKind::new("authorization.k8s.io", "v1", "SubjectAccessReview"));
     let part = |name: &str| request.get(&["spec", name]).cloned();

@@ -246,12 +246,13 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use object::builtin;
     use serde_json::json;
 
     use super::*;
 
     fn resource() -> ApiResource {
-        ApiResource { gvr: GroupVersionResource::new("", "v1", "configmaps"), ..ApiResource::default() }
+        ApiResource { gvr: builtin::config_maps(), ..ApiResource::default() }
     }
 
     fn object(name: &str, owners: &[(&str, bool)], finalizers: &[&str]) -> Object {

@@ -85,7 +85,7 @@ fn complaint(condition_type: &str, left: &RemainingContent) -> Option<(&'static 
 
 #[cfg(test)]
 mod tests {
-    use object::GroupVersionResource;
+    use object::builtin;
 
     use super::*;
 
@@ -96,7 +96,7 @@ mod tests {
         let mut namespace = Object::default();
         let now = NOW.parse().expect("a time");
         let mut left = RemainingContent::default();
-        left.objects.insert(GroupVersionResource::new("", "v1", "configmaps"), 2);
+        left.objects.insert(builtin::config_maps(), 2);
         left.finalizers.insert("example.com/hold".into(), 1);
         assert!(set(&mut namespace, &left, now));
         assert!(!set(&mut namespace, &left, now), "no change");

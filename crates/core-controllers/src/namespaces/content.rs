@@ -133,6 +133,7 @@ async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::builtin;
 
     fn resource(group: &str, version: &str, name: &str, namespaced: bool, verbs: &[&str]) -> ApiResource {
         ApiResource {
@@ -157,10 +158,7 @@ mod tests {
             incomplete: Vec::new(),
         };
         let planned: Vec<String> = plan_removal(found).into_iter().map(|r| r.gvr.to_string()).collect();
-        let expected = [
-            GroupVersionResource::new("", "v1", "pods").to_string(),
-            GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers").to_string(),
-        ];
+        let expected = [builtin::pods().to_string(), builtin::horizontal_pod_autoscalers().to_string()];
         assert_eq!(planned, expected);
     }
 

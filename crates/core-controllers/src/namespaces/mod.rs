@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::Timestamp;
+use object::builtin;
 use object::{Object, time};
 use reconcile::{Clock, Controller, Mirror, Outcome, ReconcileError, Source};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-
-use crate::resources::core;
 
 /// The finalizer this controller owns.
 const FINALIZER: &str = "kubernetes";
@@ -33,7 +32,7 @@ pub async fn run(client: ClusterClient, namespaces: Mirror, clock: Arc<dyn Clock
 }
 
 async fn reconcile(client: ClusterClient, clock: Arc<dyn Clock>, name: String) -> Result<Outcome, ReconcileError> {
-    let target = ResourceRef::cluster(&core("namespaces"), &name);
+    let target = ResourceRef::cluster(&builtin::namespaces(), &name);
     let Some(namespace) = client.find(target.clone()).await? else { return Ok(Outcome::Done) };
     if !namespace.is_deleting() || !is_ours(&namespace) {
         return Ok(Outcome::Done);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{ApiResource, ClusterClient, ListOptions, ResourceRef, RestMapper, WriteOptions};
+use object::builtin;
 use object::{GroupKind, GroupResource, Object, Status};
 use parking_lot::RwLock;
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, Source};
 use tokio_util::sync::CancellationToken;
 
 use crate::resource_watcher::{Listener, ResourceEvent};
-use crate::resources::{core, target};
+use crate::resources::target;
 
 /// Debounces bursts of deletions.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ impl Recount {
     }
 
     pub async fn run(self: Arc<Self>, cancel: CancellationToken) {
-        let quotas = Mirror::start(self.client.clone(), MirrorSpec::new(&core("resourcequotas")), cancel.clone());
+        let quotas = Mirror::start(self.client.clone(), MirrorSpec::new(&builtin::resource_quotas()), cancel.clone());
         *self.quotas.write() = Some(quotas.clone());
         let source = Source::new(&quotas, |change| {
             // Admission updates the status all the time; only a new limit requires a recount.
@@ -74,7 +75,7 @@ impl Listener for Recount {
 }
 
 async fn reconcile(recount: Arc<Recount>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let place = target(&core("resourcequotas"), &key);
+    let place = target(&builtin::resource_quotas(), &key);
     let Some(quota) = recount.quotas.read().as_ref().and_then(|quotas| quotas.get(&key)) else {
         return Ok(Outcome::Done);
     };
@@ -101,7 +102,7 @@ impl Recount {
     /// Returns the objects of one resource in the namespace; none if the resource is not served.
     async fn gather(&self, resource: &GroupResource, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
         let found = match resource.group.is_empty() {
-            true => Some(core(&resource.resource)),
+            true => Some(builtin::core(&resource.resource)),
             false => {
                 let all = self.mapper.all().await?.resources;
                 all.into_iter().map(|r| r.gvr).find(|gvr| gvr.group_resource() == *resource)

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use cluster_client::ResourceRef;
 use interpreter::Operation;
-use object::{GroupVersionResource, Object, Status};
+use object::builtin;
+use object::{Object, Status};
 use propagation::binding::{BindingInputs, Interpreted, desired_binding, wanted_priority_class};
 use propagation::claim::{self, Claim, Decision};
 use propagation::policy::{Policy, Scope};
@@ -170,7 +171,7 @@ impl Detector {
 
     async fn gather_schedule_priority(&self, policy: &Policy) -> Result<Option<i64>, Status> {
         let Some(class) = wanted_priority_class(policy, &self.plane.features)? else { return Ok(None) };
-        let classes = GroupVersionResource::new("scheduling.k8s.io", "v1", "priorityclasses");
+        let classes = builtin::priority_classes();
         let class = self.plane.client.get(ResourceRef::cluster(&classes, &class)).await?;
         Ok(Some(class.i64_at(&["value"]).unwrap_or(0)))
     }

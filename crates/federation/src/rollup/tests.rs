@@ -197,7 +197,7 @@ async fn bindings_that_were_scheduled_are_summed_up_at_the_start_and_others_not(
 #[tokio::test(start_paused = true)]
 async fn kinds_that_sum_up_nothing_have_their_template_left_alone() {
     let stage = Stage::new(&["m1"]);
-    let gvr = object::GroupVersionResource::new("", "v1", "configmaps");
+    let gvr = object::builtin::config_maps();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
     let template = stage.api.seed(&gvr, object(map));
     stage.put_binding(&template, json!({"clusters": [{"name": "m1"}]}));

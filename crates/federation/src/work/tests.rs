@@ -5,7 +5,7 @@ use api::features::Features;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, OVERRIDE_POLICIES};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
 use cluster_client::{DeleteOptions, ResourceRef, Verb};
-use object::GroupVersionResource;
+use object::builtin;
 use serde_json::{Value, json};
 
 use crate::testing::{DEPLOYMENTS, Stage, object, until};
@@ -303,7 +303,7 @@ async fn an_override_that_cannot_be_applied_keeps_the_template_from_that_member_
 async fn cluster_wide_templates_have_works_and_overrides_too() {
     let stage = Stage::new(&["m1"]);
     start(&stage);
-    let gvr = GroupVersionResource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
+    let gvr = builtin::cluster_roles();
     let role =
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r:x"}});
     let template = stage.api.seed(&gvr, object(role));
@@ -336,7 +336,7 @@ async fn cluster_wide_templates_have_works_and_overrides_too() {
 async fn what_others_need_goes_where_they_go() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
-    let gvr = GroupVersionResource::new("", "v1", "configmaps");
+    let gvr = builtin::config_maps();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
     let template = stage.api.seed(&gvr, object(map));
     let required = json!({"requiredBy": [{"namespace": "default", "name": "web-deployment",

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster_client::ClusterClient;
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use reconcile::{Mirror, MirrorSpec, ObjectKey};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::netns::{own_range, within};
-use crate::pod::{core, list, number, text};
+use crate::pod::{list, number, text};
 use crate::services::names::{ClusterDnsName, DnsAnswer, DnsQuestion, place};
 
 /// The DNS address for pods: link-local, so valid in each network separately.
@@ -78,10 +79,10 @@ pub(crate) fn parse_range(range: &str) -> Option<(Ipv4Addr, u8)> {
 
 impl Services {
     pub fn start(client: &ClusterClient, network: ServiceNetwork, cancel: &CancellationToken) -> Self {
-        let slices = GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices");
+        let slices = builtin::endpoint_slices();
         let slices = MirrorSpec::new(&slices).index(BY_SERVICE, by_service);
         Self {
-            services: Mirror::start(client.clone(), MirrorSpec::new(&core("services")), cancel.clone()),
+            services: Mirror::start(client.clone(), MirrorSpec::new(&builtin::services()), cancel.clone()),
             slices: Mirror::start(client.clone(), slices, cancel.clone()),
             network,
             turn: AtomicUsize::new(0),
@@ -298,8 +299,8 @@ mod tests {
 
     async fn services() -> Services {
         let api = MemoryApi::default();
-        api.seed(&core("services"), service("web", "10.0.0.7"));
-        api.seed(&core("services"), service("db", "None"));
+        api.seed(&builtin::services(), service("web", "10.0.0.7"));
+        api.seed(&builtin::services(), service("db", "None"));
         let slice = |service: &str| {
             object(json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
                 "metadata": {"namespace": "shop", "name": service, "labels": {"kubernetes.io/service-name": service}},
@@ -309,7 +310,7 @@ mod tests {
                     {"addresses": ["10.1.0.4"], "hostname": "db-2"}]}))
         };
         for name in ["web", "db"] {
-            api.seed(&GroupVersionResource::new("discovery.k8s.io", "v1", "endpointslices"), slice(name));
+            api.seed(&builtin::endpoint_slices(), slice(name));
         }
         let range = parse_range("10.0.0.0/16").expect("a range");
         let network = ServiceNetwork {

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use cluster_client::{ClusterClient, ResourceRef};
 use object::Object;
+use object::builtin;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
 use crate::fields::DownwardFacts;
-use crate::pod::{core, flag, number, text};
+use crate::pod::{flag, number, text};
 use crate::references::{References, gather_for_volumes};
 use crate::volumes::files::{Origin, plan_files};
 use crate::volumes::folder::{commit_files, give_to_group};
@@ -146,14 +147,14 @@ async fn claimed(
     group: Option<u32>,
 ) -> Result<MountedVolume, String> {
     let name = text(source, "claimName");
-    let target = ResourceRef::namespaced(&core("persistentvolumeclaims"), pod.namespace(), name);
+    let target = ResourceRef::namespaced(&builtin::persistent_volume_claims(), pod.namespace(), name);
     let claim = client.find(target).await.map_err(|e| e.to_string())?;
     let claim = claim.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
     let volume_name = claim.str_at(&["spec", "volumeName"]);
     if volume_name.is_empty() || claim.str_at(&["status", "phase"]) != "Bound" {
         return Err(format!("persistentvolumeclaim {name:?} is not bound"));
     }
-    let volume = client.find(ResourceRef::cluster(&core("persistentvolumes"), volume_name)).await;
+    let volume = client.find(ResourceRef::cluster(&builtin::persistent_volumes(), volume_name)).await;
     let volume = volume.map_err(|e| e.to_string())?;
     let volume = volume.ok_or_else(|| format!("persistentvolume {volume_name:?} not found"))?;
     let path = [&["spec", "hostPath", "path"], &["spec", "local", "path"]]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::{SignedDuration, Timestamp};
+use object::builtin;
 use object::{GroupVersionKind, Object};
 use parking_lot::Mutex;
 use reconcile::Clock;
 use serde_json::{Value, json};
 
-use crate::pod::{COMPONENT, core, list, text};
+use crate::pod::{COMPONENT, list, text};
 use crate::volumes::files::Tokens;
 use crate::volumes::token_seconds;
 
@@ -73,7 +74,8 @@ impl TokenKeeper {
             json!({"audiences": audiences, "expirationSeconds": token_seconds(source),
                 "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod.name(), "uid": pod.uid()}}),
         );
-        let target = ResourceRef::namespaced(&core("serviceaccounts"), pod.namespace(), account).subresource("token");
+        let target =
+            ResourceRef::namespaced(&builtin::service_accounts(), pod.namespace(), account).subresource("token");
         let answer = client.create(target, request, WriteOptions::managed_by(COMPONENT)).await;
         let answer = answer.map_err(|e| format!("failed to fetch token: {e}"))?;
         let token = answer.str_at(&["status", "token"]).to_owned();

@@ -11,7 +11,8 @@ use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use kubelet::containerd::pause::{ImageFile, image_archive};
 use kubelet::containerd::{Containerd, ContainerdSettings, unmet};
 use kubelet::{Kubelet, KubeletDeps, KubeletSettings};
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use pod_streams::PodRef;
 use reconcile::SystemClock;
 use serde_json::{Value, json};
@@ -45,10 +46,6 @@ impl Drop for Sweeper {
         };
         std::thread::spawn(sweep).join().expect("swept");
     }
-}
-
-pub fn core(resource: &str) -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", resource)
 }
 
 /// Returns a static busybox, from which test images are built.
@@ -139,7 +136,7 @@ impl Cluster {
 
     pub async fn create(&self, resource: &str, object: Value) -> Arc<Object> {
         let object = Object::from_value(object).expect("a map");
-        let target = ResourceRef::within(&core(resource), "default");
+        let target = ResourceRef::within(&builtin::core(resource), "default");
         self.client.create(target, object, WriteOptions::default()).await.expect("created")
     }
 
@@ -158,7 +155,7 @@ impl Cluster {
     }
 
     pub async fn pod(&self, name: &str) -> Option<Arc<Object>> {
-        self.client.find(ResourceRef::namespaced(&core("pods"), "default", name)).await.expect("an answer")
+        self.client.find(ResourceRef::namespaced(&builtin::pods(), "default", name)).await.expect("an answer")
     }
 
     /// Waits until the pod meets the condition and returns it.
@@ -181,7 +178,7 @@ impl Cluster {
 
     /// Returns the events of a pod: `Reason: message`.
     pub async fn events(&self, name: &str) -> Vec<String> {
-        let events = self.client.list_all(ResourceRef::within(&core("events"), "default"), Default::default()).await;
+        let events = self.client.list_all(ResourceRef::within(&builtin::events(), "default"), Default::default()).await;
         let events = events.expect("an answer").items;
         let about = events.iter().filter(|event| event.str_at(&["involvedObject", "name"]) == name);
         about.map(|event| format!("{}: {}", event.str_at(&["reason"]), event.str_at(&["message"]))).collect()

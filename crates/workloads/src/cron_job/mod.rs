@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, Preconditions, PropagationPolicy, ResourceRef, WriteOptions};
 use object::Object;
+use object::builtin;
 use reconcile::{Committed, Controller, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,6 @@ use crate::events::RateLimitedRecorder;
 use crate::own_writes::OwnPodWrites;
 use crate::owners::{BY_OWNER, controller_uid};
 use crate::pod_control::is_namespace_going;
-use crate::resources;
 use crate::start::sooner;
 
 const COMPONENT: &str = "cronjob-controller";
@@ -65,7 +65,7 @@ impl CronJobs {
             if jobs.iter().any(|job| job.uid() == uid) {
                 continue;
             }
-            let target = ResourceRef::namespaced(&resources::jobs(), cron_job.namespace(), name.unwrap_or_default());
+            let target = ResourceRef::namespaced(&builtin::jobs(), cron_job.namespace(), name.unwrap_or_default());
             if self.cluster.client.find(target).await?.is_none_or(|job| job.uid() != uid) {
                 missing.push(uid.to_owned());
             }
@@ -98,13 +98,13 @@ impl CronJobs {
     async fn start_job(&self, cron_job: &Object, plan: &mut CronJobPlan) -> Result<(), ReconcileError> {
         let Some(job) = plan.create.take() else { return Ok(()) };
         for name in std::mem::take(&mut plan.replace) {
-            let target = ResourceRef::namespaced(&resources::jobs(), cron_job.namespace(), &name);
+            let target = ResourceRef::namespaced(&builtin::jobs(), cron_job.namespace(), &name);
             if let Some(running) = self.cluster.client.find(target).await? {
                 self.delete_job(cron_job, &running).await?;
                 plan.drop_active(running.uid());
             }
         }
-        let target = ResourceRef::within(&resources::jobs(), cron_job.namespace());
+        let target = ResourceRef::within(&builtin::jobs(), cron_job.namespace());
         let name = job.name().to_owned();
         let created = match self.cluster.client.create(target, job, WriteOptions::managed_by(FIELD_MANAGER)).await {
             Ok(created) => {
@@ -112,7 +112,7 @@ impl CronJobs {
                 created
             }
             Err(status) if status.is_already_exists() => {
-                let target = ResourceRef::namespaced(&resources::jobs(), cron_job.namespace(), &name);
+                let target = ResourceRef::namespaced(&builtin::jobs(), cron_job.namespace(), &name);
                 self.cluster.client.get(target).await?
             }
             Err(status) if is_namespace_going(&status) => return Ok(()),
@@ -134,7 +134,7 @@ impl CronJobs {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteOptions::default()
         };
-        match self.cluster.client.delete(ResourceRef::of(&resources::jobs(), job), options).await {
+        match self.cluster.client.delete(ResourceRef::of(&builtin::jobs(), job), options).await {
             Err(status) if !status.is_not_found() => {
                 self.events.warning(cron_job, "FailedDelete", format!("Deleted job: {status}"));
                 Err(status.into())
@@ -159,7 +159,7 @@ impl CronJobs {
         }
         let mut desired = Object::default();
         desired.set(&["status"], status);
-        let target = ResourceRef::of(&resources::cron_jobs(), cron_job);
+        let target = ResourceRef::of(&builtin::cron_jobs(), cron_job);
         let written = commit_status(&self.cluster.client, target, cron_job, &desired, FIELD_MANAGER).await?;
         if let Committed::Written(written) = written {
             self.writes.wrote_owner(written);

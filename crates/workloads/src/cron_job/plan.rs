@@ -79,7 +79,7 @@ pub fn plan(inputs: &CronJobInputs<'_>) -> CronJobPlan {
 
 /// Returns `Complete` or `Failed` for a finished Job.
 pub fn end_of(job: &Object) -> Option<&'static str> {
-    ["Complete", "Failed"].into_iter().find(|kind| crate::conditions::is_true(job, kind))
+    ["Complete", "Failed"].into_iter().find(|kind| object::conditions::is_true(job, kind))
 }
 
 fn plan_active(inputs: &CronJobInputs<'_>, plan: &mut CronJobPlan) {

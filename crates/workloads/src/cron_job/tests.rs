@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use cluster_client::{Patch, ResourceRef, WriteOptions};
+use object::builtin;
 use serde_json::{Value, json};
 
-use crate::resources;
 use crate::testing::{NAMESPACE, WorkloadsTestbed, template};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,13 +24,13 @@ fn cron_job(spec: Value) -> Value {
 /// Minutes past the hour for which Jobs were created.
 async fn minutes(testbed: &WorkloadsTestbed) -> Vec<i64> {
     let first: i64 = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().expect("a time").as_second() / 60;
-    let jobs = testbed.list(&resources::jobs()).await;
+    let jobs = testbed.list(&builtin::jobs()).await;
     let minute = |name: &str| name.trim_start_matches("tick-").parse::<i64>().unwrap_or(0) - first;
     jobs.iter().map(|job| minute(job.name())).collect()
 }
 
 async fn end(testbed: &WorkloadsTestbed, name: &str, kind: &str) {
-    let target = ResourceRef::namespaced(&resources::jobs(), NAMESPACE, name).subresource("status");
+    let target = ResourceRef::namespaced(&builtin::jobs(), NAMESPACE, name).subresource("status");
     let now = testbed.now();
     let status = json!({"status": {"startTime": now, "completionTime": now,
         "conditions": [{"type": kind, "status": "True", "lastTransitionTime": now}]}});
@@ -39,22 +39,22 @@ async fn end(testbed: &WorkloadsTestbed, name: &str, kind: &str) {
 }
 
 async fn names(testbed: &WorkloadsTestbed) -> Vec<String> {
-    testbed.list(&resources::jobs()).await.iter().map(|job| job.name().to_owned()).collect()
+    testbed.list(&builtin::jobs()).await.iter().map(|job| job.name().to_owned()).collect()
 }
 
 async fn status(testbed: &WorkloadsTestbed) -> Value {
-    testbed.status(&resources::cron_jobs(), "tick").await
+    testbed.status(&builtin::cron_jobs(), "tick").await
 }
 
 #[tokio::test(start_paused = true)]
 async fn jobs_start_on_schedule_and_old_ones_are_deleted() {
     let testbed = WorkloadsTestbed::start().await;
-    let owner = testbed.create(&resources::cron_jobs(), cron_job(json!({}))).await;
+    let owner = testbed.create(&builtin::cron_jobs(), cron_job(json!({}))).await;
     testbed.pass(4 * MINUTE).await;
     assert_eq!(minutes(&testbed).await, [0; 0]);
     testbed.pass(MINUTE).await;
     assert_eq!(minutes(&testbed).await, [5]);
-    let job = testbed.list(&resources::jobs()).await[0].clone();
+    let job = testbed.list(&builtin::jobs()).await[0].clone();
     assert_eq!(job.owner_references()[0].uid, owner.uid());
     assert_eq!(job.label("from"), Some("tick"));
     let scheduled = job.annotation("batch.kubernetes.io/cronjob-scheduled-timestamp");
@@ -82,7 +82,7 @@ async fn jobs_start_on_schedule_and_old_ones_are_deleted() {
 async fn the_concurrency_policy_is_applied() {
     for (policy, expected) in [("Allow", vec![5, 10]), ("Forbid", vec![5]), ("Replace", vec![10])] {
         let testbed = WorkloadsTestbed::start().await;
-        testbed.create(&resources::cron_jobs(), cron_job(json!({"concurrencyPolicy": policy}))).await;
+        testbed.create(&builtin::cron_jobs(), cron_job(json!({"concurrencyPolicy": policy}))).await;
         testbed.pass(10 * MINUTE).await;
         assert_eq!(minutes(&testbed).await, expected, "{policy}");
         let active = status(&testbed).await["active"].as_array().map_or(0, Vec::len);
@@ -95,7 +95,7 @@ async fn the_concurrency_policy_is_applied() {
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_start_is_made_up_for_later() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::cron_jobs(), cron_job(json!({"concurrencyPolicy": "Forbid"}))).await;
+    testbed.create(&builtin::cron_jobs(), cron_job(json!({"concurrencyPolicy": "Forbid"}))).await;
     testbed.pass(12 * MINUTE).await;
     end(&testbed, &names(&testbed).await[0].clone(), "Complete").await;
     assert_eq!(minutes(&testbed).await, [5, 10]);
@@ -104,7 +104,7 @@ async fn a_forbidden_start_is_made_up_for_later() {
 #[tokio::test(start_paused = true)]
 async fn suspension_and_the_starting_deadline_are_applied() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::cron_jobs();
+    let gvr = builtin::cron_jobs();
     testbed.create(&gvr, cron_job(json!({"suspend": true, "startingDeadlineSeconds": 30}))).await;
     testbed.pass(11 * MINUTE).await;
     assert_eq!(minutes(&testbed).await, [0; 0]);
@@ -117,7 +117,7 @@ async fn suspension_and_the_starting_deadline_are_applied() {
 #[tokio::test(start_paused = true)]
 async fn only_the_last_missed_start_is_made_up_for() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::cron_jobs();
+    let gvr = builtin::cron_jobs();
     testbed.create(&gvr, cron_job(json!({"suspend": true, "schedule": "* * * * *"}))).await;
     testbed.pass(150 * MINUTE).await;
     testbed.patch(&gvr, "tick", json!({"spec": {"suspend": false}})).await;
@@ -129,10 +129,10 @@ async fn only_the_last_missed_start_is_made_up_for() {
 async fn schedules_use_the_time_zone() {
     let testbed = WorkloadsTestbed::start().await;
     let spec = json!({"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"});
-    testbed.create(&resources::cron_jobs(), cron_job(spec)).await;
+    testbed.create(&builtin::cron_jobs(), cron_job(spec)).await;
     testbed.pass(91 * MINUTE).await;
     assert_eq!(minutes(&testbed).await, [90]);
-    let job = testbed.list(&resources::jobs()).await[0].clone();
+    let job = testbed.list(&builtin::jobs()).await[0].clone();
     let scheduled = job.annotation("batch.kubernetes.io/cronjob-scheduled-timestamp");
     assert_eq!(scheduled, Some("2026-01-01T02:30:00+01:00"));
 }
@@ -144,7 +144,7 @@ async fn invalid_specs_are_reported() {
         (json!({"timeZone": "Nowhere/Land"}), "UnknownTimeZone"),
     ] {
         let testbed = WorkloadsTestbed::start().await;
-        testbed.create(&resources::cron_jobs(), cron_job(spec)).await;
+        testbed.create(&builtin::cron_jobs(), cron_job(spec)).await;
         assert!(testbed.events("CronJob").await[0].starts_with(expected));
     }
 }
@@ -152,10 +152,10 @@ async fn invalid_specs_are_reported() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_job_is_reported_as_missing() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::cron_jobs(), cron_job(json!({}))).await;
+    testbed.create(&builtin::cron_jobs(), cron_job(json!({}))).await;
     testbed.pass(5 * MINUTE).await;
     let name = names(&testbed).await[0].clone();
-    testbed.delete(&resources::jobs(), &name).await;
+    testbed.delete(&builtin::jobs(), &name).await;
     assert_eq!(status(&testbed).await.get("active"), None);
     let events = testbed.events("CronJob").await;
     assert_eq!(events.last(), Some(&format!("MissingJob: Active job went missing: {name}")));

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use cluster_client::ResourceRef;
 use object::Object;
+use object::builtin;
 use parking_lot::Mutex;
 use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 
@@ -26,7 +27,6 @@ use crate::daemon_set::spec::{DaemonSetSpec, HASH_LABEL};
 use crate::dispatch::{PodRoute, selector_of};
 use crate::pod_control::{BURST_MAX, ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
-use crate::resources;
 use crate::revisions::{Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision};
 use crate::start::sooner;
 
@@ -83,7 +83,7 @@ async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, Rec
     if set.is_deleting() {
         return Ok(Outcome::Done);
     }
-    let gvr = resources::daemon_sets();
+    let gvr = builtin::daemon_sets();
     let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
     let revise = plan_revision(&revisions, &data_of(&set));
     let Revised { revision, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::Object;
+use object::builtin;
 use serde_json::{Value, json};
 
-use crate::resources;
 use crate::testing::{WorkloadsTestbed, template};
 
 fn set() -> Value {
@@ -43,7 +43,7 @@ async fn images(testbed: &WorkloadsTestbed) -> String {
 async fn stage_with(nodes: &[&str]) -> WorkloadsTestbed {
     let testbed = WorkloadsTestbed::start().await;
     for name in nodes {
-        testbed.create(&resources::nodes(), node(name)).await;
+        testbed.create(&builtin::nodes(), node(name)).await;
     }
     testbed
 }
@@ -51,7 +51,7 @@ async fn stage_with(nodes: &[&str]) -> WorkloadsTestbed {
 #[tokio::test(start_paused = true)]
 async fn every_eligible_node_has_one_pod() {
     let testbed = stage_with(&["n1", "n2"]).await;
-    let gvr = resources::daemon_sets();
+    let gvr = builtin::daemon_sets();
     testbed.create(&gvr, set()).await;
     assert_eq!(images(&testbed).await, "n1=a n2=a");
     let pod = testbed.pods().await[0].clone();
@@ -62,15 +62,15 @@ async fn every_eligible_node_has_one_pod() {
         "numberMisscheduled": 0, "numberReady": 2, "observedGeneration": 1, "updatedNumberScheduled": 2});
     assert_eq!(testbed.status(&gvr, "log").await, expected);
 
-    testbed.create(&resources::nodes(), node("n3")).await;
+    testbed.create(&builtin::nodes(), node("n3")).await;
     assert_eq!(images(&testbed).await, "n1=a n2=a n3=a");
     // A NoExecute taint evicts, a NoSchedule taint only prevents new pods.
     let mut tainted = node("n1");
     tainted["spec"]["taints"] = json!([{"key": "x", "effect": "NoExecute"}]);
-    testbed.create(&resources::nodes(), tainted).await;
+    testbed.create(&builtin::nodes(), tainted).await;
     let mut tainted = node("n2");
     tainted["spec"]["taints"] = json!([{"key": "x", "effect": "NoSchedule"}]);
-    testbed.create(&resources::nodes(), tainted).await;
+    testbed.create(&builtin::nodes(), tainted).await;
     assert_eq!(images(&testbed).await, "n2=a n3=a");
     let status = testbed.status(&gvr, "log").await;
     assert_eq!((&status["desiredNumberScheduled"], &status["numberMisscheduled"]), (&json!(1), &json!(1)));
@@ -79,7 +79,7 @@ async fn every_eligible_node_has_one_pod() {
 #[tokio::test(start_paused = true)]
 async fn a_rolling_update_replaces_one_pod_at_a_time_and_can_be_undone() {
     let testbed = stage_with(&["n1", "n2", "n3"]).await;
-    let gvr = resources::daemon_sets();
+    let gvr = builtin::daemon_sets();
     testbed.create(&gvr, set()).await;
     testbed.roll_out().await;
     testbed.patch(&gvr, "log", image("b")).await;
@@ -89,8 +89,12 @@ async fn a_rolling_update_replaces_one_pod_at_a_time_and_can_be_undone() {
     testbed.patch(&gvr, "log", image("a")).await;
     testbed.roll_out().await;
     assert_eq!(images(&testbed).await, "n1=a n2=a n3=a");
-    let mut numbers: Vec<i64> =
-        testbed.list(&resources::revisions()).await.iter().map(|r| r.i64_at(&["revision"]).unwrap_or(0)).collect();
+    let mut numbers: Vec<i64> = testbed
+        .list(&builtin::controller_revisions())
+        .await
+        .iter()
+        .map(|r| r.i64_at(&["revision"]).unwrap_or(0))
+        .collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [2, 3]);
     assert_eq!(testbed.status(&gvr, "log").await["updatedNumberScheduled"], 3);
@@ -99,7 +103,7 @@ async fn a_rolling_update_replaces_one_pod_at_a_time_and_can_be_undone() {
 #[tokio::test(start_paused = true)]
 async fn with_surge_the_new_pod_is_created_first() {
     let testbed = stage_with(&["n1", "n2"]).await;
-    let gvr = resources::daemon_sets();
+    let gvr = builtin::daemon_sets();
     let mut surging = set();
     surging["spec"]["updateStrategy"]["rollingUpdate"] = json!({"maxUnavailable": 0, "maxSurge": 1});
     testbed.create(&gvr, surging).await;
@@ -115,7 +119,7 @@ async fn with_surge_the_new_pod_is_created_first() {
 #[tokio::test(start_paused = true)]
 async fn on_delete_replaces_deleted_pods() {
     let testbed = stage_with(&["n1", "n2"]).await;
-    let gvr = resources::daemon_sets();
+    let gvr = builtin::daemon_sets();
     let mut patient = set();
     patient["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
     testbed.create(&gvr, patient).await;
@@ -124,14 +128,14 @@ async fn on_delete_replaces_deleted_pods() {
     assert_eq!(images(&testbed).await, "n1=a n2=a");
     let pods = testbed.pods().await;
     let first = pods.iter().find(|pod| node_of(pod) == "n1").expect("a pod").name().to_owned();
-    testbed.delete(&resources::pods(), &first).await;
+    testbed.delete(&builtin::pods(), &first).await;
     assert_eq!(images(&testbed).await, "n1=b n2=a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn repeated_failures_increase_the_backoff() {
     let testbed = stage_with(&["n1"]).await;
-    testbed.create(&resources::daemon_sets(), set()).await;
+    testbed.create(&builtin::daemon_sets(), set()).await;
     let fail = async || {
         let name = testbed.pods().await[0].name().to_owned();
         testbed.set_pod_status(&name, json!({"phase": "Failed"})).await;
@@ -150,12 +154,12 @@ async fn repeated_failures_increase_the_backoff() {
 #[tokio::test(start_paused = true)]
 async fn node_heartbeats_trigger_no_reconcile() {
     let testbed = stage_with(&["n1"]).await;
-    testbed.create(&resources::daemon_sets(), set()).await;
+    testbed.create(&builtin::daemon_sets(), set()).await;
     testbed.roll_out().await;
     testbed.pass(Duration::from_secs(10)).await;
     let before = testbed.api.calls().len();
     let mut beating = node("n1");
     beating["status"] = json!({"conditions": [{"type": "Ready", "lastHeartbeatTime": "2026-01-01T00:01:00Z"}]});
-    testbed.create(&resources::nodes(), beating).await;
+    testbed.create(&builtin::nodes(), beating).await;
     assert_eq!(testbed.api.calls().len(), before);
 }

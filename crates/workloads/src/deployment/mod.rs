@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
+use object::builtin;
 use object::selector::LabelSelector;
 use object::{Object, Status};
 use reconcile::commit::merge_difference;
@@ -33,7 +34,6 @@ use crate::owners::{
 };
 use crate::pod_control::is_namespace_going;
 use crate::pods::Pod;
-use crate::resources;
 use crate::start::sooner;
 
 const COMPONENT: &str = "deployment-controller";
@@ -98,7 +98,7 @@ impl Deployments {
         deployment: &Object,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Object>>, ReconcileError> {
-        let (mirror, gvr) = (&self.cluster.replica_sets, resources::replica_sets());
+        let (mirror, gvr) = (&self.cluster.replica_sets, builtin::replica_sets());
         let owned = mirror.list_by(BY_OWNER, deployment.uid());
         let orphans = mirror.list_by(BY_OWNER, &orphans_of(deployment.namespace()));
         let mut sets = Vec::with_capacity(owned.len());
@@ -107,7 +107,7 @@ impl Deployments {
                 Ownership::Keep => sets.push(set),
                 Ownership::Leave => {}
                 Ownership::Adopt => {
-                    let owner = (&resources::deployments(), deployment);
+                    let owner = (&builtin::deployments(), deployment);
                     sets.push(commit_adoption(&self.cluster.client, owner, (&gvr, &set), None).await?);
                 }
                 Ownership::Release => {
@@ -137,7 +137,7 @@ impl Deployments {
             return Ok(());
         }
         for Update { current, desired, event } in plan.updates {
-            let target = ResourceRef::of(&resources::replica_sets(), &current);
+            let target = ResourceRef::of(&builtin::replica_sets(), &current);
             commit_object(&self.cluster.client, target, &current, &desired, FIELD_MANAGER).await?;
             self.tell_scaling(deployment, event);
         }
@@ -161,7 +161,7 @@ impl Deployments {
         let mut body = merge_difference(&part(deployment), &part(status)).unwrap_or_else(|| json!({}));
         body["metadata"] = json!({"uid": deployment.uid(), "resourceVersion": deployment.resource_version(),
             "annotations": {REVISION: revision}});
-        let target = ResourceRef::of(&resources::deployments(), deployment).subresource("status");
+        let target = ResourceRef::of(&builtin::deployments(), deployment).subresource("status");
         self.cluster.client.patch(target, Patch::merge(body), WriteOptions::managed_by(FIELD_MANAGER)).await?;
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Deployments {
     }
 
     async fn commit_status(&self, deployment: &Object, desired: &Object) -> Result<(), ReconcileError> {
-        let target = ResourceRef::of(&resources::deployments(), deployment);
+        let target = ResourceRef::of(&builtin::deployments(), deployment);
         commit_status(&self.cluster.client, target, deployment, desired, FIELD_MANAGER).await?;
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Deployments {
     /// Returns false if the namespace is terminating, which is not reported.
     async fn commit_new_set(&self, deployment: &Object, created: NewReplicaSet) -> Result<bool, ReconcileError> {
         let name = created.set.name().to_owned();
-        let target = ResourceRef::within(&resources::replica_sets(), deployment.namespace());
+        let target = ResourceRef::within(&builtin::replica_sets(), deployment.namespace());
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.cluster.client.create(target, created.set, options).await {
             Ok(_) => {
@@ -219,10 +219,10 @@ impl Deployments {
         name: &str,
         refusal: Status,
     ) -> Result<ReconcileError, ReconcileError> {
-        let target = ResourceRef::namespaced(&resources::replica_sets(), deployment.namespace(), name);
+        let target = ResourceRef::namespaced(&builtin::replica_sets(), deployment.namespace(), name);
         let taken = self.cluster.client.get(target).await?;
         if controller_uid(&taken) == Some(deployment.uid()) && has_template_of(deployment, &taken) {
-            return Ok(Status::stale(&resources::replica_sets().group_resource(), name).into());
+            return Ok(Status::stale(&builtin::replica_sets().group_resource(), name).into());
         }
         let mut desired = Object::clone(deployment);
         let collisions = deployment.i64_at(&["status", "collisionCount"]).unwrap_or(0);
@@ -237,7 +237,7 @@ impl Deployments {
             resource_version: Some(set.resource_version().to_owned()),
         };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        let target = ResourceRef::of(&resources::replica_sets(), set);
+        let target = ResourceRef::of(&builtin::replica_sets(), set);
         match self.cluster.client.delete(target, options).await {
             Err(status) if !status.is_not_found() => Err(status.into()),
             _ => Ok(()),

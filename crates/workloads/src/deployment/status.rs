@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use object::conditions::{ConditionView, find, remove};
 use object::{Object, time};
 use serde_json::{Map, Value, json};
 
@@ -48,19 +49,20 @@ impl DeploymentProgress {
         self.status
     }
 
-    fn progressing(&self) -> Option<&Value> {
-        conditions::find(&self.status, PROGRESSING)
+    fn progressing(&self) -> Option<ConditionView<'_>> {
+        find(&self.status, PROGRESSING)
     }
 
     fn reason(&self) -> &str {
-        self.progressing().and_then(|condition| condition["reason"].as_str()).unwrap_or_default()
+        self.progressing().map_or("", ConditionView::reason)
     }
 
     /// Sets a condition as Deployments do: the transition time changes only with the status.
     fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let now = time::format_seconds(self.now);
-        let old = conditions::find(&self.status, kind).filter(|old| old["status"] == status);
-        let since = old.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(&now).to_owned();
+        let old = find(&self.status, kind).filter(|old| old.status() == status);
+        let since =
+            old.map(|old| old.text("lastTransitionTime")).filter(|since| !since.is_empty()).unwrap_or(&now).to_owned();
         let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastUpdateTime": now, "lastTransitionTime": since});
         conditions::set(&mut self.status, condition);
@@ -130,12 +132,12 @@ impl DeploymentProgress {
     /// Sets the Progressing condition, after the counts.
     pub fn judge(&mut self, deployment: &Object, spec: &DeploymentSpec, sets: &[RolloutSet], new: Option<usize>) {
         match spec.deadline_seconds {
-            None => conditions::remove(&mut self.status, PROGRESSING),
+            None => remove(&mut self.status, PROGRESSING),
             Some(deadline_seconds) => self.judge_progress(deployment, spec, deadline_seconds, sets, new),
         }
         match failure_of(sets, new) {
             Some(failure) => conditions::set(&mut self.status, failure),
-            None => conditions::remove(&mut self.status, "ReplicaFailure"),
+            None => remove(&mut self.status, "ReplicaFailure"),
         }
     }
 
@@ -179,8 +181,9 @@ impl DeploymentProgress {
     /// Each sign of progress restarts the deadline, also with an unchanged reason.
     fn note_progress(&mut self, message: &str) {
         let now = time::format_seconds(self.now);
-        let old = self.progressing().filter(|old| old["status"] == "True");
-        let since = old.and_then(|old| old["lastTransitionTime"].as_str()).unwrap_or(&now).to_owned();
+        let old = self.progressing().filter(|old| old.is_true());
+        let since =
+            old.map(|old| old.text("lastTransitionTime")).filter(|since| !since.is_empty()).unwrap_or(&now).to_owned();
         let condition = json!({"type": PROGRESSING, "status": "True", "reason": "ReplicaSetUpdated",
             "message": message, "lastUpdateTime": now, "lastTransitionTime": since});
         conditions::replace(&mut self.status, PROGRESSING, condition);
@@ -195,7 +198,7 @@ impl DeploymentProgress {
     }
 
     fn deadline(&self, deadline_seconds: i64) -> Option<Timestamp> {
-        let updated = self.progressing()?["lastUpdateTime"].as_str().and_then(time::parse)?;
+        let updated = time::parse(self.progressing()?.text("lastUpdateTime"))?;
         updated.checked_add(SignedDuration::from_secs(deadline_seconds)).ok()
     }
 
@@ -215,8 +218,8 @@ impl DeploymentProgress {
 /// Returns the replica failure condition of a set, preferring the new set.
 fn failure_of(sets: &[RolloutSet], new: Option<usize>) -> Option<Value> {
     let sets = new.map(|new| &sets[new]).into_iter().chain(sets);
-    let failure = sets.filter_map(|set| conditions::find(&set.object, "ReplicaFailure")).next()?;
-    let mut failure = failure.clone();
+    let failure = sets.filter_map(|set| find(&set.object, "ReplicaFailure")).next()?;
+    let mut failure = failure.to_value();
     failure["lastUpdateTime"] = failure["lastTransitionTime"].clone();
     Some(failure)
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use object::builtin;
 use serde_json::{Value, json};
 
-use crate::resources;
 use crate::testing::{WorkloadsTestbed, template};
 
 fn deployment(replicas: i64, image: &str) -> Value {
@@ -20,7 +20,7 @@ fn image(image: &str) -> Value {
 
 /// Returns `image=replicas` of each set by revision.
 async fn sets(testbed: &WorkloadsTestbed) -> String {
-    let mut sets = testbed.list(&resources::replica_sets()).await;
+    let mut sets = testbed.list(&builtin::replica_sets()).await;
     let revision = |set: &object::Object| {
         let revision = set.annotation("deployment.kubernetes.io/revision").unwrap_or_default();
         revision.parse::<i64>().unwrap_or(0)
@@ -43,12 +43,12 @@ fn conditions(status: &Value) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_new_deployment_becomes_available() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     testbed.create(&gvr, deployment(2, "a")).await;
     assert_eq!(sets(&testbed).await, "a=2");
     let status = testbed.status(&gvr, "web").await;
     assert_eq!((&status["replicas"], &status["unavailableReplicas"]), (&json!(2), &json!(2)));
-    let set = testbed.list(&resources::replica_sets()).await[0].name().to_owned();
+    let set = testbed.list(&builtin::replica_sets()).await[0].name().to_owned();
     testbed.roll_out().await;
     let mut status = testbed.status(&gvr, "web").await;
     assert_eq!(
@@ -70,7 +70,7 @@ async fn a_new_deployment_becomes_available() {
 #[tokio::test(start_paused = true)]
 async fn an_update_rolls_and_an_undo_rolls_back() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     testbed.create(&gvr, deployment(3, "a")).await;
     testbed.roll_out().await;
     testbed.patch(&gvr, "web", image("b")).await;
@@ -88,7 +88,7 @@ async fn an_update_rolls_and_an_undo_rolls_back() {
     assert_eq!(sets(&testbed).await, "b=0 a=3");
     let deployment = testbed.get(&gvr, "web").await;
     assert_eq!(deployment.annotation("deployment.kubernetes.io/revision"), Some("3"));
-    let history = testbed.list(&resources::replica_sets()).await;
+    let history = testbed.list(&builtin::replica_sets()).await;
     let histories: Vec<_> =
         history.iter().filter_map(|set| set.annotation("deployment.kubernetes.io/revision-history")).collect();
     assert_eq!(histories, ["1"]);
@@ -97,24 +97,24 @@ async fn an_update_rolls_and_an_undo_rolls_back() {
 #[tokio::test(start_paused = true)]
 async fn recreate_waits_for_the_last_old_pod() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     let mut recreated = deployment(2, "a");
     recreated["spec"]["strategy"] = json!({"type": "Recreate"});
     testbed.create(&gvr, recreated).await;
     testbed.roll_out().await;
     // A pod that terminates slowly.
     let slow = testbed.pods().await[0].name().to_owned();
-    testbed.patch(&resources::pods(), &slow, json!({"metadata": {"finalizers": ["test/slow"]}})).await;
+    testbed.patch(&builtin::pods(), &slow, json!({"metadata": {"finalizers": ["test/slow"]}})).await;
     testbed.patch(&gvr, "web", image("b")).await;
     assert_eq!(sets(&testbed).await, "a=0");
-    testbed.patch(&resources::pods(), &slow, json!({"metadata": {"finalizers": null}})).await;
+    testbed.patch(&builtin::pods(), &slow, json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(sets(&testbed).await, "a=0 b=2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_deployment_scales_and_does_not_roll() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     testbed.create(&gvr, deployment(2, "a")).await;
     testbed.roll_out().await;
     testbed.patch(&gvr, "web", json!({"spec": {"paused": true}})).await;
@@ -133,7 +133,7 @@ async fn a_paused_deployment_scales_and_does_not_roll() {
 #[tokio::test(start_paused = true)]
 async fn scaling_during_a_rollout_is_proportional() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     let mut wide = deployment(10, "a");
     wide["spec"]["strategy"]["rollingUpdate"] = json!({"maxSurge": 3, "maxUnavailable": 2});
     testbed.create(&gvr, wide).await;
@@ -148,7 +148,7 @@ async fn scaling_during_a_rollout_is_proportional() {
 #[tokio::test(start_paused = true)]
 async fn a_stalled_rollout_exceeds_its_deadline() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     let mut short = deployment(1, "a");
     short["spec"]["progressDeadlineSeconds"] = 30.into();
     testbed.create(&gvr, short).await;
@@ -164,7 +164,7 @@ async fn a_stalled_rollout_exceeds_its_deadline() {
 #[tokio::test(start_paused = true)]
 async fn old_sets_beyond_the_limit_are_deleted() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     let mut forgetful = deployment(1, "a");
     forgetful["spec"]["revisionHistoryLimit"] = 1.into();
     testbed.create(&gvr, forgetful).await;
@@ -179,25 +179,25 @@ async fn old_sets_beyond_the_limit_are_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_name_collision_gets_another_name() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     let first = testbed.create(&gvr, deployment(1, "a")).await;
-    let set = testbed.list(&resources::replica_sets()).await[0].clone();
+    let set = testbed.list(&builtin::replica_sets()).await[0].clone();
     testbed.delete(&gvr, first.name()).await;
     let mut taken = object::Object::clone(&set);
     taken.set(&["metadata", "ownerReferences"], json!([{"uid": "other", "controller": true, "kind": "Other"}]));
-    testbed.api.seed(&resources::replica_sets(), taken);
+    testbed.api.seed(&builtin::replica_sets(), taken);
     testbed.create(&gvr, deployment(1, "a")).await;
     assert_eq!(testbed.status(&gvr, "web").await["collisionCount"], 1);
-    assert_eq!(testbed.list(&resources::replica_sets()).await.len(), 2);
+    assert_eq!(testbed.list(&builtin::replica_sets()).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn annotations_are_copied_to_the_new_set() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::deployments();
+    let gvr = builtin::deployments();
     testbed.create(&gvr, deployment(1, "a")).await;
     testbed.patch(&gvr, "web", json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "why"}}})).await;
-    let set = testbed.list(&resources::replica_sets()).await[0].clone();
+    let set = testbed.list(&builtin::replica_sets()).await[0].clone();
     assert_eq!(set.annotation("kubernetes.io/change-cause"), Some("why"));
     assert_eq!(set.annotation("deployment.kubernetes.io/max-replicas"), Some("2"));
 }

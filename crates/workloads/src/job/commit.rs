@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cluster_client::ResourceRef;
 use futures::future::join_all;
+use object::builtin;
 use object::{Object, Status, time};
 use parking_lot::Mutex;
 use reconcile::{Committed, ObjectKey, ReconcileError, commit_object, commit_status};
@@ -17,7 +18,6 @@ use crate::job::status::JobStatus;
 use crate::job::track::{Tracking, track};
 use crate::pod_control::{is_namespace_going, slow_start};
 use crate::pods::Pod;
-use crate::resources;
 
 /// Attempts to remove a pod's finalizer.
 const RELEASE_TRIES: usize = 3;
@@ -101,7 +101,7 @@ impl Jobs {
     /// Nodes write pods too, and a delete has just changed it. On a conflict the newest version is read, because a
     /// pod that is counted late may be counted wrong.
     async fn take_finalizer(&self, pod: &Pod) -> Result<(), Status> {
-        let target = ResourceRef::of(&resources::pods(), pod);
+        let target = ResourceRef::of(&builtin::pods(), pod);
         let mut current = Arc::clone(&pod.object);
         for _ in 0..RELEASE_TRIES {
             if !is_tracked(&current) {
@@ -120,7 +120,7 @@ impl Jobs {
                 _ => return Ok(()),
             }
         }
-        Err(Status::stale(&resources::pods().group_resource(), pod.name()))
+        Err(Status::stale(&builtin::pods().group_resource(), pod.name()))
     }
 
     pub fn note_suspension(&self, job: &Object, facts: &JobFacts<'_>, status: &mut JobStatus) {
@@ -182,7 +182,7 @@ impl Jobs {
     async fn commit_status(&self, job: &Arc<Object>, status: &JobStatus) -> Result<Arc<Object>, ReconcileError> {
         let mut desired = Object::default();
         desired.set(&["status"], status.to_value());
-        let target = ResourceRef::of(&resources::jobs(), job);
+        let target = ResourceRef::of(&builtin::jobs(), job);
         match commit_status(&self.cluster.client, target, job, &desired, FIELD_MANAGER).await? {
             Committed::Unchanged => Ok(Arc::clone(job)),
             Committed::Written(written) => {

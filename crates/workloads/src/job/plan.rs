@@ -184,9 +184,9 @@ impl<'a> JobFacts<'a> {
 
     fn announced(&self) -> Option<Finish> {
         let said = |kind: &str, is_success| {
-            let condition = self.status.condition(kind).filter(|condition| condition["status"] == "True")?;
-            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-            Some(Finish { is_success, is_announced: true, reason: text("reason"), message: text("message") })
+            let condition = self.status.condition(kind).filter(|condition| condition.is_true())?;
+            let (reason, message) = (condition.reason().to_owned(), condition.message().to_owned());
+            Some(Finish { is_success, is_announced: true, reason, message })
         };
         said("SuccessCriteriaMet", true).or_else(|| said("FailureTarget", false))
     }

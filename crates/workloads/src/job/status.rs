@@ -1,6 +1,7 @@
 //! The status of a Job under construction.
 
 use jiff::Timestamp;
+use object::conditions::{self, ConditionView};
 use object::{Object, time};
 use serde_json::{Map, Value, json};
 
@@ -79,12 +80,12 @@ impl JobStatus {
         Value::Object(status)
     }
 
-    pub fn condition(&self, kind: &str) -> Option<&Value> {
-        self.conditions.iter().find(|condition| condition["type"] == kind)
+    pub fn condition(&self, kind: &str) -> Option<ConditionView<'_>> {
+        conditions::find_in(&self.conditions, kind)
     }
 
     pub fn is_true(&self, kind: &str) -> bool {
-        self.condition(kind).is_some_and(|condition| condition["status"] == "True")
+        conditions::is_true_in(&self.conditions, kind)
     }
 
     pub fn is_finished(&self) -> bool {

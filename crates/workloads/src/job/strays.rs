@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use cluster_client::ResourceRef;
 use object::Object;
+use object::builtin;
 use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::job::spec::{TRACKING_FINALIZER, is_managed_elsewhere, is_tracked};
 use crate::job::status::JobStatus;
 use crate::owners::{BY_OWNER, controller};
-use crate::resources;
 
 const WORKERS: usize = 2;
 
@@ -50,7 +50,7 @@ async fn reconcile(cluster: Arc<Cluster>, key: ObjectKey) -> Result<Outcome, Rec
     if let Some(owner) = controller(&pod) {
         // The mirror of Jobs may lag behind that of pods, and a Job must not lose an uncounted pod.
         let name = owner["name"].as_str().unwrap_or_default();
-        let job = cluster.client.find(ResourceRef::namespaced(&resources::jobs(), pod.namespace(), name)).await?;
+        let job = cluster.client.find(ResourceRef::namespaced(&builtin::jobs(), pod.namespace(), name)).await?;
         let is_running = |job: &Object| owner["uid"].as_str() == Some(job.uid()) && !JobStatus::of(job).is_finished();
         if job.is_some_and(|job| is_running(&job)) {
             return Ok(Outcome::Done);
@@ -58,7 +58,7 @@ async fn reconcile(cluster: Arc<Cluster>, key: ObjectKey) -> Result<Outcome, Rec
     }
     let mut desired = Object::clone(&pod);
     desired.remove_finalizer(TRACKING_FINALIZER);
-    let target = ResourceRef::of(&resources::pods(), &pod);
+    let target = ResourceRef::of(&builtin::pods(), &pod);
     match commit_object(&cluster.client, target, &pod, &desired, FIELD_MANAGER).await {
         Err(status) if !status.is_not_found() => Err(status.into()),
         _ => Ok(Outcome::Done),

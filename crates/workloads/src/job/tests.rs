@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::Verb;
+use object::builtin;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use crate::resources;
 use crate::testing::{WorkloadsTestbed, template};
 
 fn job(spec: Value) -> Value {
@@ -36,7 +36,7 @@ async fn running(testbed: &WorkloadsTestbed) -> Vec<Arc<Object>> {
 }
 
 async fn status(testbed: &WorkloadsTestbed) -> Value {
-    testbed.status(&resources::jobs(), "sum").await
+    testbed.status(&builtin::jobs(), "sum").await
 }
 
 fn conditions(status: &Value) -> Vec<String> {
@@ -48,7 +48,7 @@ fn conditions(status: &Value) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_its_pods_and_completes() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"parallelism": 2, "completions": 3}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"parallelism": 2, "completions": 3}))).await;
     assert_eq!(running(&testbed).await.len(), 2);
     let expected = json!({"startTime": "2026-01-01T00:00:00Z", "active": 2, "ready": 0, "terminating": 0,
         "uncountedTerminatedPods": {}});
@@ -77,7 +77,7 @@ async fn a_job_runs_its_pods_and_completes() {
 #[tokio::test(start_paused = true)]
 async fn failed_pods_are_replaced_with_backoff_up_to_the_limit() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"backoffLimit": 2}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"backoffLimit": 2}))).await;
     let fail = async || {
         let pod = running(&testbed).await[0].name().to_owned();
         end(&testbed, &pod, "Failed", 1).await;
@@ -104,7 +104,7 @@ async fn failed_pods_are_replaced_with_backoff_up_to_the_limit() {
 async fn every_index_has_a_pod() {
     let testbed = WorkloadsTestbed::start().await;
     testbed
-        .create(&resources::jobs(), job(json!({"parallelism": 3, "completions": 4, "completionMode": "Indexed"})))
+        .create(&builtin::jobs(), job(json!({"parallelism": 3, "completions": 4, "completionMode": "Indexed"})))
         .await;
     let pods = running(&testbed).await;
     let names: Vec<_> = pods.iter().map(|pod| pod.generate_name().to_owned()).collect();
@@ -127,7 +127,7 @@ async fn an_index_fails_alone_and_the_job_after_all_have_finished() {
     let testbed = WorkloadsTestbed::start().await;
     let spec = json!({"parallelism": 2, "completions": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
         "backoffLimit": i32::MAX});
-    testbed.create(&resources::jobs(), job(spec)).await;
+    testbed.create(&builtin::jobs(), job(spec)).await;
     let of = async |index: &str| {
         let pods = running(&testbed).await.into_iter();
         pods.filter(|pod| pod.label("batch.kubernetes.io/job-completion-index") == Some(index)).collect::<Vec<_>>()
@@ -135,7 +135,7 @@ async fn an_index_fails_alone_and_the_job_after_all_have_finished() {
     let first = of("0").await[0].clone();
     end(&testbed, first.name(), "Failed", 1).await;
     // It carries the failure count for its successor.
-    assert!(testbed.get(&resources::pods(), first.name()).await.finalizers().next().is_some());
+    assert!(testbed.get(&builtin::pods(), first.name()).await.finalizers().next().is_some());
     testbed.pass(Duration::from_secs(10)).await;
     let second = of("0").await[0].clone();
     assert_eq!(second.annotation("batch.kubernetes.io/job-index-failure-count"), Some("1"));
@@ -155,7 +155,7 @@ async fn the_pod_failure_policy_is_applied() {
     let rules = json!([
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
         {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]);
-    testbed.create(&resources::jobs(), job(json!({"podFailurePolicy": {"rules": rules}, "backoffLimit": 0}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"podFailurePolicy": {"rules": rules}, "backoffLimit": 0}))).await;
     let first = running(&testbed).await[0].clone();
     end(&testbed, first.name(), "Failed", 7).await;
     assert_eq!(status(&testbed).await.get("failed"), None);
@@ -176,7 +176,7 @@ async fn a_success_policy_completes_the_job_early() {
     let testbed = WorkloadsTestbed::start().await;
     let spec = json!({"parallelism": 3, "completions": 3, "completionMode": "Indexed",
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]}});
-    testbed.create(&resources::jobs(), job(spec)).await;
+    testbed.create(&builtin::jobs(), job(spec)).await;
     let leader = running(&testbed).await[0].clone();
     end(&testbed, leader.name(), "Succeeded", 0).await;
     let status = status(&testbed).await;
@@ -188,7 +188,7 @@ async fn a_success_policy_completes_the_job_early() {
 #[tokio::test(start_paused = true)]
 async fn the_active_deadline_fails_the_job() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
     testbed.ready_all().await;
     testbed.pass(Duration::from_secs(31)).await;
     let status = status(&testbed).await;
@@ -200,12 +200,12 @@ async fn the_active_deadline_fails_the_job() {
 #[tokio::test(start_paused = true)]
 async fn a_released_pod_counts_once_even_if_the_mirror_lags() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"activeDeadlineSeconds": 30}))).await;
     testbed.ready_all().await;
     // Watchers see the deletion, but not the removal of the finalizer.
     let api = testbed.api.clone();
     testbed.api.set_fault(move |call| {
-        if call.target.gvr == resources::pods() && matches!(call.verb, Verb::Patch { .. }) {
+        if call.target.gvr == builtin::pods() && matches!(call.verb, Verb::Patch { .. }) {
             api.hold_watches(Some("pods"));
         }
         None
@@ -221,7 +221,7 @@ async fn a_released_pod_counts_once_even_if_the_mirror_lags() {
 #[tokio::test(start_paused = true)]
 async fn a_suspended_job_has_no_pods_and_no_failures() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::jobs();
+    let gvr = builtin::jobs();
     testbed.create(&gvr, job(json!({"suspend": true}))).await;
     assert_eq!(testbed.pods().await.len(), 0);
     assert_eq!(conditions(&status(&testbed).await), ["Suspended True JobSuspended"]);
@@ -244,7 +244,7 @@ async fn container_restarts_count_towards_the_backoff_limit() {
     let testbed = WorkloadsTestbed::start().await;
     let mut restarting = job(json!({"backoffLimit": 2}));
     restarting["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure".into();
-    testbed.create(&resources::jobs(), restarting).await;
+    testbed.create(&builtin::jobs(), restarting).await;
     let pod = running(&testbed).await[0].name().to_owned();
     let restarted =
         |count: i64| json!({"phase": "Running", "containerStatuses": [{"name": "main", "restartCount": count}]});
@@ -259,7 +259,7 @@ async fn container_restarts_count_towards_the_backoff_limit() {
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_counted_twice_or_lost_when_writes_fail() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"parallelism": 4, "completions": 12}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"parallelism": 4, "completions": 12}))).await;
     // Every third write fails.
     let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     testbed.api.set_fault(move |call| {
@@ -288,16 +288,16 @@ async fn no_pod_is_counted_twice_or_lost_when_writes_fail() {
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_job_lose_their_finalizer() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({}))).await;
+    testbed.create(&builtin::jobs(), job(json!({}))).await;
     assert!(testbed.pods().await[0].finalizers().next().is_some());
-    testbed.delete(&resources::jobs(), "sum").await;
+    testbed.delete(&builtin::jobs(), "sum").await;
     assert!(testbed.pods().await[0].finalizers().next().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn reduced_parallelism_deletes_pods() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::jobs();
+    let gvr = builtin::jobs();
     testbed.create(&gvr, job(json!({"parallelism": 3, "completions": 5}))).await;
     testbed.patch(&gvr, "sum", json!({"spec": {"parallelism": 1}})).await;
     assert_eq!(running(&testbed).await.len(), 1);
@@ -308,6 +308,6 @@ async fn reduced_parallelism_deletes_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_job_managed_by_another_controller_is_ignored() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::jobs(), job(json!({"managedBy": "example.com/queue"}))).await;
+    testbed.create(&builtin::jobs(), job(json!({"managedBy": "example.com/queue"}))).await;
     assert_eq!(testbed.pods().await.len(), 0);
 }

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::{self, NewCondition};
 use reconcile::ReconcileError;
 use serde_json::{Map, Value};
 
-use crate::conditions::{self, WorkloadCondition};
+use crate::conditions::{plain, set as set_condition};
 use crate::pod_control::BURST_MAX;
 use crate::pods::Pod;
 use crate::ranking::{Ranking, sort_for_deletion};
@@ -56,9 +57,10 @@ pub fn plan_status(
     match failure {
         Some(error) => {
             let reason = if matches!(scale, Scale::Delete(_)) { "FailedDelete" } else { "FailedCreate" };
-            let condition = WorkloadCondition::new("ReplicaFailure", "True", reason, error.to_string());
             if conditions::find(&desired, "ReplicaFailure").is_none() {
-                conditions::set(&mut desired, conditions::plain(&condition, now));
+                let message = error.to_string();
+                let failure = NewCondition { kind: "ReplicaFailure", status: "True", reason, message: &message };
+                set_condition(&mut desired, plain(&failure, now));
             }
         }
         None => conditions::remove(&mut desired, "ReplicaFailure"),

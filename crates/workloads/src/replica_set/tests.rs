@@ -1,9 +1,9 @@
 //! ReplicaSets and ReplicationControllers on an in-memory API.
 
+use object::builtin;
 use object::{GroupVersionResource, Status};
 use serde_json::{Value, json};
 
-use crate::resources;
 use crate::testing::{WorkloadsTestbed, template};
 
 fn replica_set(replicas: i64) -> Value {
@@ -19,7 +19,7 @@ fn orphan(name: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn pods_are_created_counted_and_deleted() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::replica_sets();
+    let gvr = builtin::replica_sets();
     let set = testbed.create(&gvr, replica_set(3)).await;
     let pods = testbed.pods().await;
     assert_eq!(pods.len(), 3);
@@ -47,7 +47,7 @@ async fn pods_are_created_counted_and_deleted() {
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_created_twice_while_the_mirror_lags() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::replica_sets();
+    let gvr = builtin::replica_sets();
     // Every write to the set triggers the controller, long before it observes its pods.
     testbed.api.seed(
         &gvr,
@@ -74,39 +74,39 @@ async fn no_pod_is_created_twice_while_the_mirror_lags() {
 #[tokio::test(start_paused = true)]
 async fn matching_orphans_are_adopted_and_other_pods_released() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::replica_sets();
-    testbed.create(&resources::pods(), orphan("lost")).await;
+    let gvr = builtin::replica_sets();
+    testbed.create(&builtin::pods(), orphan("lost")).await;
     let set = testbed.create(&gvr, replica_set(2)).await;
     assert_eq!(testbed.pods().await.len(), 2);
-    let lost = testbed.get(&resources::pods(), "lost").await;
+    let lost = testbed.get(&builtin::pods(), "lost").await;
     assert_eq!(lost.owner_references()[0].uid, set.uid());
 
-    testbed.patch(&resources::pods(), "lost", json!({"metadata": {"labels": {"app": "other"}}})).await;
+    testbed.patch(&builtin::pods(), "lost", json!({"metadata": {"labels": {"app": "other"}}})).await;
     assert_eq!(testbed.pods().await.len(), 3);
-    assert!(testbed.get(&resources::pods(), "lost").await.owner_references().is_empty());
+    assert!(testbed.get(&builtin::pods(), "lost").await.owner_references().is_empty());
 
     // A surplus orphan is adopted and one pod is deleted.
-    testbed.create(&resources::pods(), orphan("late")).await;
+    testbed.create(&builtin::pods(), orphan("late")).await;
     assert_eq!(testbed.pods().await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_and_deleted_pods_are_replaced() {
     let testbed = WorkloadsTestbed::start().await;
-    testbed.create(&resources::replica_sets(), replica_set(2)).await;
+    testbed.create(&builtin::replica_sets(), replica_set(2)).await;
     let name = testbed.pods().await[0].name().to_owned();
     testbed.set_pod_status(&name, json!({"phase": "Failed"})).await;
     testbed.settle().await;
     assert_eq!(testbed.pods().await.len(), 3);
     let name = testbed.pods().await[1].name().to_owned();
-    testbed.delete(&resources::pods(), &name).await;
+    testbed.delete(&builtin::pods(), &name).await;
     assert_eq!(testbed.pods().await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn failed_creations_are_reported_and_retried() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::replica_sets();
+    let gvr = builtin::replica_sets();
     testbed.api.set_fault(|call| {
         let is_pod = call.target.gvr.resource == "pods" && matches!(call.verb, cluster_client::Verb::Create { .. });
         is_pod.then(|| Status::new(403, "Forbidden", "exceeded quota"))
@@ -126,7 +126,7 @@ async fn failed_creations_are_reported_and_retried() {
 #[tokio::test(start_paused = true)]
 async fn pods_are_available_after_min_ready_seconds() {
     let testbed = WorkloadsTestbed::start().await;
-    let gvr = resources::replica_sets();
+    let gvr = builtin::replica_sets();
     let mut set = replica_set(1);
     set["spec"]["minReadySeconds"] = 10.into();
     testbed.create(&gvr, set).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cluster_client::{ResourceRef, WriteOptions};
+use object::builtin;
 use object::{Object, Status};
 use reconcile::{Committed, ObjectKey, ReconcileError, commit_object};
 use serde_json::Value;
@@ -10,7 +11,6 @@ use serde_json::Value;
 use crate::cluster::FIELD_MANAGER;
 use crate::pod_control::{is_namespace_going, slow_start};
 use crate::pods::Pod;
-use crate::resources;
 use crate::stateful_set::StatefulSets;
 use crate::stateful_set::plan::{From, StatefulSetStep};
 use crate::stateful_set::retention::{ClaimOwners, ClaimRetention};
@@ -104,7 +104,7 @@ impl StatefulSets {
             match self.cluster.claims.get(&ObjectKey::of(&claim)) {
                 Some(known) if known.is_deleting() => {
                     return Err(Status::conflict(
-                        &resources::claims().group_resource(),
+                        &builtin::persistent_volume_claims().group_resource(),
                         known.name(),
                         format!("pvc {} is being deleted", known.name()),
                     ));
@@ -123,7 +123,7 @@ impl StatefulSets {
 
     async fn create_claim(&self, set: &Object, claim: Object, pod: &str) -> Result<(), Status> {
         let name = claim.name().to_owned();
-        let target = ResourceRef::within(&resources::claims(), set.namespace());
+        let target = ResourceRef::within(&builtin::persistent_volume_claims(), set.namespace());
         match self.cluster.client.create(target, claim, WriteOptions::managed_by(FIELD_MANAGER)).await {
             Ok(_) => {
                 let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", set.name());
@@ -143,7 +143,7 @@ impl StatefulSets {
     async fn identify_pod(&self, set: &Object, ordinal: i64, pod: &Pod) -> Result<(), Status> {
         let mut desired = Object::clone(pod);
         identify(&mut desired, ordinal);
-        let target = ResourceRef::of(&resources::pods(), pod);
+        let target = ResourceRef::of(&builtin::pods(), pod);
         let written = commit_object(&self.cluster.client, target, pod, &desired, FIELD_MANAGER).await?;
         if let Committed::Written(written) = written {
             self.control.writes.changed(&ObjectKey::of(set), Arc::clone(&written));
@@ -174,7 +174,7 @@ impl StatefulSets {
                 ClaimOwners::Should(owners) => {
                     let mut desired = Object::clone(&claim);
                     desired.set(&["metadata", "ownerReferences"], owners);
-                    let target = ResourceRef::of(&resources::claims(), &claim);
+                    let target = ResourceRef::of(&builtin::persistent_volume_claims(), &claim);
                     commit_object(&self.cluster.client, target, &claim, &desired, FIELD_MANAGER).await?;
                 }
             }

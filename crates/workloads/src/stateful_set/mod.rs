@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use cluster_client::ResourceRef;
 use object::Object;
+use object::builtin;
 use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{PodRoute, selector_of};
 use crate::pod_control::{ClaimRules, Claimed, PodControl};
 use crate::pods::{Pod, next_availability};
-use crate::resources;
 use crate::revisions::{
     Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision, template_of,
 };
@@ -72,7 +72,7 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
         return Ok(Outcome::Done);
     };
     let Some(selector) = selector_of(&set) else { return Ok(Outcome::Done) };
-    let gvr = resources::stateful_sets();
+    let gvr = builtin::stateful_sets();
     let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
     let Claimed { pods, outcome } = sets.control.claim(&set, &selector).await?;
     let revise = plan_revision(&revisions, &data_of(&set));

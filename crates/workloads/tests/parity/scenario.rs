@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::Value;
 
@@ -111,7 +112,7 @@ async fn read_state(client: &ClusterClient, namespace: &str) -> (BTreeMap<String
     }
     let is_under_way = objects.iter().flat_map(|(_, objects)| objects).any(|object| is_under_way(object));
     let mut seen = normal_objects(objects);
-    let events = GroupVersionResource::new("", "v1", "events");
+    let events = builtin::events();
     let events = client.list_all(ResourceRef::within(&events, namespace), Default::default()).await.expect("lists");
     seen.insert("events".to_owned(), normal_events(&events.items));
     (seen, is_under_way)
