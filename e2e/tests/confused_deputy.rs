@@ -196,7 +196,7 @@ fn account(fleet: &LightFleet, directory: &Path, name: &str) -> PathBuf {
 #[test]
 fn edit_in_one_namespace_reaches_no_other() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let fleet = LightFleet::start(&directory.path().join("plane"), &["m1", "m2"], None, &[]);
+    let fleet = LightFleet::start(directory.path(), &["m1", "m2"], None, &[]);
     fleet.apply(OTHERS);
     let low = account(&fleet, directory.path(), "low");
     fleet.in_cluster("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
@@ -236,7 +236,7 @@ fn edit_in_one_namespace_reaches_no_other() {
 #[test]
 fn view_does_not_read_secrets_through_works() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let fleet = LightFleet::start(&directory.path().join("plane"), &["m1"], None, &[]);
+    let fleet = LightFleet::start(directory.path(), &["m1"], None, &[]);
     fleet.apply(OTHERS);
     fleet.in_cluster("m1", &["get", "secret", "topsecret", "-n=other", "-o=name"], "secret/topsecret");
     for (name, scope) in [("viewer", "-A"), ("low", "-n=tenant")] {

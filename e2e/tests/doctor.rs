@@ -189,7 +189,7 @@ fn prepare_prints_its_plan_and_changes_nothing() {
     assert_eq!((output.status.code(), &report["ready"]), (Some(1), &Value::Bool(false)), "{report:#}");
     let checks = report["checks"].as_array().cloned().unwrap_or_default();
     let taken = checks.iter().find(|check| check["name"] == port.as_str()).expect("the port was checked");
-    assert!(taken["detail"].as_str().is_some_and(|detail| detail.starts_with("taken by ")), "{taken}");
+    assert!(taken["detail"].as_str().is_some_and(|detail| detail.starts_with("in use by ")), "{taken}");
     drop(listener);
     let done = report["repairs"].as_array().into_iter().flatten().any(|repair| repair["outcome"] != "would");
     assert!(!done, "{report:#}");

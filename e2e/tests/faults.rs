@@ -98,7 +98,7 @@ fn a_server_exits_on_a_disk_failure_and_keeps_acknowledged_writes() {
     });
     assert!(kubectl(&kubeconfig, &["get", "cm", "before"]).status.success());
     let said = std::fs::read_to_string(directory.path().join("server.log")).unwrap_or_default();
-    assert!(said.contains("start this again"), "{said}");
+    assert!(said.contains("restart this process"), "{said}");
 }
 
 #[test]

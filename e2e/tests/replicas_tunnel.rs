@@ -50,7 +50,7 @@ fn a_pull_member_is_reached_through_every_replica_whichever_its_agent_chose() {
         eventually("both replicas lead there", LIMIT, || listed().stdout.starts_with(b"web "));
     }
     let holds = |replicas: &Replicas, number: usize| {
-        replicas.get(number).log().contains("the member is reached through its agent")
+        replicas.get(number).log().contains("tunnel to the member opened by its agent")
     };
     assert_ne!(holds(&replicas, 0), holds(&replicas, 1), "the agent has one way open");
     let holder = usize::from(holds(&replicas, 1));

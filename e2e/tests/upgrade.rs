@@ -67,7 +67,7 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     let moved = migrate(&from, &to);
     assert!(moved.status.success(), "{}", text(&moved));
     let left = refusal(&one);
-    assert!(left.contains("no longer in use") && left.contains("moved to etcd"), "{left}");
+    assert!(left.contains("no longer in use") && left.contains("migrated to etcd"), "{left}");
 
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let server = Flotilla::start_at(&two, port, &flags);

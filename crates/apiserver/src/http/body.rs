@@ -51,9 +51,6 @@ async fn collect(
     mut grown: impl FnMut(usize) -> Result<(), Status>,
 ) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(format!("limit is {BODY_BYTES_MAX} bytes"));
-    if incoming.size_hint().lower() > BODY_BYTES_MAX as u64 {
-        return Err(too_large());
-    }
     let mut first = Bytes::new();
     let mut joined = BytesMut::new();
     loop {
