@@ -38,7 +38,7 @@ pub struct Results {
 pub struct Restarted {
     pub plane: Which,
     pub bindings: usize,
-    /// Whether the control plane was idle before; otherwise the result includes leftover work.
+    /// True if the control plane was idle before; otherwise the result includes leftover work.
     pub was_quiet: bool,
     pub ready_seconds: f64,
     /// From the start of the process until its load was as before the restart; `None` after a timeout.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::flotilla::Flotilla;
 
-/// Where a server is and who calls it.
+/// A client for one server, as one caller.
 #[derive(Clone)]
 pub struct RawClient {
     port: u16,

@@ -12,7 +12,7 @@ use e2e::member;
 
 const TENANT: &str = "tenant";
 
-/// What the user sends, and the part of the refusal; empty where the document is accepted and must have no effect.
+/// The document a user sends, and a part of the refusal; empty if it is accepted and must have no effect.
 struct Attack {
     title: &'static str,
     document: &'static str,
@@ -215,7 +215,7 @@ fn edit_in_one_namespace_reaches_no_other() {
             }
         }
     }
-    // What the controllers do with the accepted ones is done when the honest object has arrived.
+    // The controllers have processed the accepted ones when the honest object has arrived.
     fleet.in_cluster("m2", &["get", "cm", "marker", "-n=tenant", "-o=name"], "configmap/marker");
     let gone = kubectl(&low, &["delete", "rb", "id", "-n=tenant", "--wait=true", "--timeout=60s"]);
     assert!(gone.status.success(), "{}", text(&gone));
@@ -247,7 +247,7 @@ fn view_does_not_read_secrets_through_works() {
         }
         let read = kubectl(&config, &["get", "works", scope]);
         assert!(text(&read).contains("Forbidden"), "{name}: {}", text(&read));
-        // What else the roles of Karmada grant stays.
+        // Other rights that the roles of Karmada grant remain.
         let bindings = kubectl(&config, &["get", "resourcebindings", "-n=tenant"]);
         assert!(bindings.status.success(), "{name}: {}", text(&bindings));
     }

@@ -104,7 +104,7 @@ fn a_server_rejects_newer_formats_and_unfinished_restores() {
     assert!(said.contains("is not whole: a restore was begun"), "{said}");
     std::fs::remove_file(unfinished).expect("removed");
 
-    // Where SQLite stores the format version.
+    // SQLite stores the format version (`user_version`) in bytes 60 to 63.
     let database = data.join("store/store.db");
     let mut bytes = std::fs::read(&database).expect("the database");
     bytes[63] = 9;

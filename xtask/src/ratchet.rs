@@ -62,7 +62,7 @@ struct Check {
     count: fn(&Path, &[SourceFile]) -> anyhow::Result<Counts>,
 }
 
-/// What a run found against what the files allow.
+/// The counts of a run compared with those the files allow.
 #[derive(Default)]
 pub struct Outcome {
     /// Counts above the allowed ones.

@@ -29,7 +29,7 @@ pub struct PropagationTask {
     /// Creations per second; unlimited if unset.
     pub pace: Option<f64>,
     pub replicas: u32,
-    /// Whether members run real controllers, or the benchmark marks Deployments as ready.
+    /// True if members run real controllers; otherwise the benchmark marks Deployments as ready.
     pub real_workloads: bool,
     /// Time limit of a run.
     pub limit: Duration,
@@ -47,7 +47,7 @@ pub struct PropagationMeasured {
     pub raised: bool,
     pub count: usize,
     pub pace: Option<f64>,
-    /// How many were in all members at the end; fewer than `count` after a timeout.
+    /// Number that were in all members at the end; fewer than `count` after a timeout.
     pub arrived: usize,
     pub seconds: f64,
     /// Deployments per second until the last was in all members.

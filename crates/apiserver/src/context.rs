@@ -1,4 +1,4 @@
-//! What travels with a request from the door to the store: who asks, when, and what to tell them beside the answer.
+//! The context of a request from the listener to the store: user, time, and warnings to return with the response.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ pub async fn stored_to_served(
     Ok(Arc::new(to_served(server, resource, tree).await?))
 }
 
-/// Whether a stored object is as clients see it, without conversion.
+/// Reports whether a stored object is already in the served form and needs no conversion.
 pub fn is_served_form(resource: &Resource, object: &Object) -> bool {
     resource.served_is_stored() && object.api_version() == resource.kind.gvk.api_version()
 }

@@ -11,11 +11,11 @@ use crate::http::Incoming;
 use crate::respond::Body;
 use crate::server::Server;
 
-/// Where every extension lives.
+/// The path prefix of all extensions.
 pub const EXTENSIONS_PATH: &str = "/flotilla/";
 
-/// A request below `EXTENSIONS_PATH` after authorization of its path. Whoever shows objects must ask whether the caller
-/// may see them.
+/// A request below `EXTENSIONS_PATH` after authorization of its path. An extension that returns objects must check that
+/// the caller may read them.
 pub struct ExtensionRequest {
     pub incoming: Incoming,
     pub user: Arc<User>,

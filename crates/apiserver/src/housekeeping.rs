@@ -1,13 +1,13 @@
-//! Forgets history nobody can ask for any more: in the caches as the store compacts, and in etcd, which does not by itself.
+//! Drops history that can no longer be requested: in the caches as the store compacts, and in etcd by compacting it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::server::Server;
 
-/// How long etcd keeps history for clients that resume, as kube-apiserver has it.
+/// Time etcd keeps history for clients that resume; the same as in kube-apiserver.
 const HISTORY_KEPT: Duration = Duration::from_secs(300);
-/// How often caches follow what the store has compacted.
+/// Interval at which caches drop what the store has compacted.
 const FOLLOW_EVERY: Duration = Duration::from_secs(30);
 
 pub fn start(server: &Arc<Server>) {

@@ -33,11 +33,11 @@ pub enum OutgoingError {
     Refused { code: u16, problem: String },
 }
 
-/// Where a call goes, read from a `clientConfig` or an APIService.
+/// The destination of a call, read from a `clientConfig` or an APIService.
 pub struct Destination {
     pub host: String,
     pub port: u16,
-    /// What the certificate must be for, when that is not the host.
+    /// The name the certificate must be valid for, if that is not the host.
     pub server_name: String,
     pub path: String,
     pub ca: Option<Vec<u8>>,
@@ -130,7 +130,7 @@ pub async fn connect(
     connector.connect(name, stream).await.map_err(|e| unreachable(handshake_problem(&e)))
 }
 
-/// The words operators of Kubernetes know for an address nobody answers at.
+/// Returns the error message Kubernetes uses for an address that cannot be connected to.
 fn dial_problem(destination: &Destination, error: &std::io::Error) -> String {
     let (host, port) = (&destination.host, destination.port);
     match error.kind() {

@@ -23,7 +23,7 @@ use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
 
-/// What a server is made from.
+/// The configuration of a server.
 pub struct ServerConfig {
     pub store: Arc<dyn Store>,
     pub kinds: Vec<Kind>,
@@ -120,7 +120,7 @@ impl Server {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Where the server listens, for documents that name it.
+    /// Sets the address the server listens on, for documents that contain it.
     pub fn set_address(&self, address: SocketAddr) {
         // A second listener does not change what the first one is called.
         let _ = self.address.set(address);

@@ -1,4 +1,4 @@
-//! `metrics.k8s.io`: what pods and nodes use, as whoever runs them tells it. Answered, never kept.
+//! `metrics.k8s.io`: resource usage of pods and nodes, as reported by the source. Served, never stored.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Asked<'a> {
     pub labels: Option<&'a LabelSelector>,
 }
 
-/// Who knows what is used: `PodMetrics` and `NodeMetrics`, in order.
+/// A source of usage: `PodMetrics` and `NodeMetrics`, in order.
 pub trait UsageSource: Send + Sync {
     fn pods(&self, asked: &Asked<'_>) -> Vec<Object>;
     fn nodes(&self, asked: &Asked<'_>) -> Vec<Object>;
@@ -71,7 +71,7 @@ impl ConnectHandler for UsageApi {
     }
 }
 
-/// The kinds to serve beside Kubernetes' own where there is a source.
+/// Kinds to serve in addition to those of Kubernetes where there is a source.
 pub fn kinds() -> Vec<Kind> {
     let usage = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let container = json!({"type": "object", "properties": {"name": {"type": "string"}, "usage": usage}});

@@ -1,4 +1,4 @@
-//! What a server with nodes fills into pods and claims: priority, tolerations, storage class.
+//! Fields that a server with nodes sets in pods and claims: priority, tolerations, storage class.
 
 mod admission_world;
 

@@ -1,4 +1,4 @@
-//! Who the server takes its callers for, and whom it turns away.
+//! Authentication: the identity of callers, and the callers that are rejected.
 
 mod auth_world;
 

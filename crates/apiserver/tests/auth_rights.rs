@@ -1,4 +1,4 @@
-//! What callers may do: RBAC on live policy, impersonation, escalation, and what an API starts with.
+//! Authorization: RBAC on live policy, impersonation, escalation, and the default roles of a new API.
 
 mod auth_world;
 

@@ -30,7 +30,7 @@ const YES: &str = "yes";
 pub struct Descheduling {
     /// The descheduling interval.
     pub interval: Duration,
-    /// How long a pod must be unschedulable before it is descheduled.
+    /// Time a pod must be unschedulable before it is descheduled.
     pub threshold: Duration,
 }
 

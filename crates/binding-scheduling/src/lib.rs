@@ -101,7 +101,7 @@ struct BindingScheduler {
     /// Records descheduling events.
     deschedulings: Recorder,
     metrics: PlaneMetrics,
-    /// Whether the feature gate ResilientFailover is on.
+    /// True if the feature gate ResilientFailover is on.
     is_resilient: bool,
     /// PropagationPolicies and ClusterPropagationPolicies; empty unless failback is possible.
     policies: Vec<Mirror>,

@@ -20,10 +20,10 @@ use crate::remote::{Remote, is_too_large};
 /// Objects per page when a whole collection is read.
 pub const PAGE_SIZE: u64 = 500;
 
-/// How many times fewer objects are asked for after a page that is too large.
+/// Factor by which the page size is reduced after a page that is too large.
 const PAGE_SHRINK: u64 = 10;
 
-/// How often `list_all` starts over when its pages expire under it.
+/// Maximum number of times `list_all` starts over when its continue token expires.
 const LIST_RESTARTS_MAX: usize = 3;
 
 /// A handle on one Kubernetes API as one identity. Clones share the connection.

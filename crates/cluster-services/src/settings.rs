@@ -26,7 +26,7 @@ pub struct ClusterServiceSettings {
     /// Number of finished pods to keep.
     pub terminated_pod_gc_threshold: usize,
     pub pod_gc_period: Duration,
-    /// How long a node must be missing before its pods are deleted.
+    /// Time a node must be missing before its pods are deleted.
     pub pod_gc_quarantine: Duration,
     pub autoscaler_sync_period: Duration,
     pub autoscaler_tolerance: f64,
@@ -37,7 +37,7 @@ pub struct ClusterServiceSettings {
     pub autoscaler_initial_readiness_delay: Duration,
     /// Minimum interval between endpoint updates of a Service; longer for many pods.
     pub endpoints_batch_period: Duration,
-    /// How long a pod waits for its volumes to be bound after its node was chosen.
+    /// Time a pod waits for its volumes to be bound after its node was chosen.
     pub volume_bind_timeout: Duration,
     /// Maximum number of concurrent bindings.
     pub bindings_at_once: usize,

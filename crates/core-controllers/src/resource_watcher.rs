@@ -13,7 +13,7 @@ use reconcile::mirror::WATCH_TIMEOUT;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-/// How long CRD changes are collected before discovery is queried.
+/// Time CRD changes are collected before discovery is queried.
 const SETTLE: Duration = Duration::from_millis(200);
 /// A CRD is served shortly after its Established condition; discovery is queried again then.
 const SETTLE_AGAIN: Duration = Duration::from_secs(2);

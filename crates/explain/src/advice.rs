@@ -1,4 +1,4 @@
-//! What to do next about a stage that is not done: one sentence that names the command or the field.
+//! The next step for a stage that is not done: one sentence that names the command or the field.
 
 use api::work::{BindingSpec, Unschedulable};
 use object::Object;
@@ -55,7 +55,7 @@ pub fn scheduling(spec: &BindingSpec, explanation: &Explanation) -> Option<Strin
         let mut refused = attempt.left_out.iter();
         refused.find(|left_out| left_out.reasons.iter().any(|reason| reason.plugin == plugin))
     };
-    // What most often can be mended, and most easily, comes first.
+    // Ordered by how often and how easily the problem can be fixed.
     if attempt.candidates.is_empty() {
         let advice: [Advice; 5] = [
             ("APIEnablement", |cluster| {
@@ -103,7 +103,7 @@ pub fn scheduling(spec: &BindingSpec, explanation: &Explanation) -> Option<Strin
 /// A filter of the scheduler, and what to do where it left a cluster out.
 type Advice = (&'static str, fn(&str) -> String);
 
-/// What a member said when it was given the object.
+/// Advice for an object that the member refused.
 pub fn refused(cluster: &str, message: &str) -> String {
     let has = |text: &str| message.contains(text);
     if has("strategy value is empty") {
@@ -137,7 +137,7 @@ pub fn refused(cluster: &str, message: &str) -> String {
     format!("mend the object, or use an OverridePolicy for {cluster}; it is tried again by itself")
 }
 
-/// Nothing is sent because somebody said so.
+/// Advice for dispatching that a policy suspends.
 pub fn held_back() -> String {
     "take spec.suspension.dispatching or dispatchingOnClusters out of its policy".to_owned()
 }
@@ -177,7 +177,7 @@ pub fn unhealthy(cluster: &str, template: &Object) -> String {
     )
 }
 
-/// Gone from the control plane, not told of by the binding yet.
+/// Advice for a cluster that has left the control plane but is still in the binding.
 pub fn no_cluster(cluster: &str) -> String {
     format!("{cluster} has left: join it again, or take it out of spec.placement of the policy")
 }

@@ -37,7 +37,7 @@ const COMPONENT: &str = "taint-manager";
 const NAMES: [&str; 2] = ["binding-eviction", "cluster-binding-eviction"];
 /// Workers for each kind of binding, each of which keeps to the rate by itself, as in Karmada.
 const WORKERS: usize = 3;
-/// Where all keep to one rate together, more of them only write at the same time, which is cheaper.
+/// Workers that share one rate: more of them only write in parallel, which is cheaper.
 const RESILIENT_WORKERS: usize = 16;
 /// Retries of a binding write after a conflict.
 const TRIES_MAX: usize = 3;

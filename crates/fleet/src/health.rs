@@ -127,7 +127,7 @@ async fn look_at(
     desired.set(&["status", "conditions"], merge_conditions(cluster.items(&["status", "conditions"]), &silent));
     let target = plane.clusters.target(&ObjectKey::of(cluster));
     commit_status(&plane.client, target, cluster, &desired, FIELD_MANAGER).await?;
-    // What was written here is no sign of life.
+    // A condition written by this controller is no sign of life.
     if let Some(state) = seen.get_mut(cluster.name()) {
         state.ready = Some(silent);
     }

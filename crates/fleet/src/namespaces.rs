@@ -148,7 +148,7 @@ async fn reconcile(office: Arc<Namespaces>, pair: Pair) -> Result<Outcome, Recon
         return Ok(Outcome::Done);
     };
     let (work, considered) = office.plan(&namespace, &cluster)?;
-    // Told where it made a difference: after a restart there would be an event for each namespace in each cluster.
+    // An event only after a change: a restart would otherwise send one for each namespace in each cluster.
     if works::commit(&plane.client, work).await? {
         office.tell(&namespace, &pair.cluster, &considered);
     }
@@ -160,7 +160,7 @@ fn pairs(namespaces: &[String], clusters: &[String]) -> Vec<Pair> {
     namespaces.iter().flat_map(|namespace| clusters.iter().map(move |cluster| pair(namespace, cluster))).collect()
 }
 
-/// Where a namespace that gets the label later has come before, it stays.
+/// A namespace that gets the label after it was synced stays in the members.
 fn is_synced(namespace: &Object, skipped: &SkippedNamespaces) -> bool {
     let name = namespace.name();
     let is_skipped_by_label =

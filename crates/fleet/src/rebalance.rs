@@ -75,7 +75,7 @@ async fn reconcile(plane: Arc<Plane>, key: ObjectKey) -> Result<Outcome, Reconci
     }
 }
 
-/// What the spec names now, with the results so far. What is no longer named stays where it succeeded.
+/// Returns the workloads of the spec with their results so far. Workloads no longer named are kept if they succeeded.
 fn merge(spec: &RebalancerSpec, before: &RebalancerStatus, generation: i64) -> RebalancerStatus {
     let mut named: BTreeSet<&WorkloadReference> = spec.workloads.iter().collect();
     let mut observed: Vec<ObservedWorkload> = Vec::new();

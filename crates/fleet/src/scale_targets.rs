@@ -68,8 +68,8 @@ async fn reconcile(marker: Arc<Marker>, target: Target) -> Result<Outcome, Recon
     }
 }
 
-/// What to write to the label: a propagated autoscaler sets it, the last autoscaler to go takes it off. One that is not
-/// propagated neither sets it nor takes it off.
+/// Returns the new value of the label: a propagated autoscaler sets it, and the removal of the last autoscaler removes
+/// it. An autoscaler that is not propagated does neither.
 fn plan_label(scaled: &Object, scaling: &[Arc<Object>]) -> Option<Value> {
     let is_propagated = |autoscaler: &Arc<Object>| {
         [LABEL_PROPAGATION_ID, LABEL_CLUSTER_PROPAGATION_ID].iter().any(|key| autoscaler.label(key).is_some())

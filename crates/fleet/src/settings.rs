@@ -23,7 +23,7 @@ const ALWAYS_ON: &[&str] = &[
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(Vec<String>);
 
-/// What becomes of what runs in a cluster that a taint drives it from, where no policy says.
+/// Purge mode of workloads evicted by a taint, unless a policy sets one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PurgeMode {
     #[default]

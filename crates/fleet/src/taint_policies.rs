@@ -79,7 +79,7 @@ async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome
     let status: ClusterStatus = api::read_at(&cluster, &["status"])?;
     let current = cluster.items(&["spec", "taints"]);
     let own = if has_own { lost::plan(current, &status, now) } else { current.to_vec() };
-    // What a user asks for comes last, and so has the last word.
+    // Policies of users come last, so they take precedence.
     let wanted = plan(&cluster, own, &status, &specs, now);
     if wanted == cluster.items(&["spec", "taints"]) {
         return Ok(Outcome::Done);

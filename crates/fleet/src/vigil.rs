@@ -1,8 +1,8 @@
-//! Time in which this process really watched: what passed while it was suspended, stopped or its clock was put forward is
-//! no silence of others.
+//! Measures the time in which this process was observing: time during which it was suspended or stopped, or by which
+//! its clock was set forward, does not count as silence of clusters.
 //!
-//! A machine that wakes up finds that nobody has been heard of for hours. Kubernetes and Karmada take that for the loss of
-//! everything, until their own rate limits and the first sign of life stop them.
+//! A machine that wakes up has seen no heartbeat for hours. Kubernetes and Karmada treat that as the loss of all
+//! clusters, until their own rate limits and the first heartbeat stop them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Vigil {
 }
 
 struct State {
-    /// The last look; `None` where nobody looks.
+    /// The last look; `None` before the first one.
     last: Option<Timestamp>,
     /// All time that passed unseen; less than nothing where the clock was put back.
     unseen: SignedDuration,
@@ -30,7 +30,7 @@ impl Vigil {
         Self { gap_max, state: Mutex::new(state) }
     }
 
-    /// A look. Tells how much time has passed unseen since the last one.
+    /// Records a look and returns the unobserved time since the last one.
     pub fn look(&self, now: Timestamp) -> SignedDuration {
         let mut state = self.state.lock();
         let elapsed = state.last.map_or(SignedDuration::ZERO, |last| now.duration_since(last));
@@ -43,7 +43,7 @@ impl Vigil {
         unseen
     }
 
-    /// A time of day on a clock that stands still while nobody watches.
+    /// Converts a time to a clock that stops while this process does not observe.
     pub fn watched(&self, time: Timestamp) -> Timestamp {
         time.checked_sub(self.state.lock().unseen).unwrap_or(time)
     }
@@ -66,7 +66,7 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    /// Looks at these seconds; tells which second that is on the watched clock, and since when it is awake.
+    /// Looks at these seconds; checks the resulting second on the watched clock, and since when it is awake.
     #[track_caller]
     fn check(looks: &[i64], watched: i64, awake_since: i64) {
         let vigil = Vigil::new(Duration::from_secs(10), at(0));
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn time_counts_while_somebody_looks() {
         check(&[0, 5, 10, 20], 20, 0);
-        // An hour in which nobody looked counts as one long look.
+        // An hour without a look counts as the maximum gap.
         check(&[0, 5, 3605], 15, 3605);
         check(&[0, 5, 3605, 3610], 20, 3605);
         // A clock that is put back takes nothing from the time that was watched.

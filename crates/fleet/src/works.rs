@@ -1,4 +1,4 @@
-//! Writes the Works that this room makes itself, where they differ from what is there.
+//! Writes the Works that this crate creates itself, if they differ from the existing ones.
 
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::Object;
@@ -14,7 +14,7 @@ pub async fn commit(client: &ClusterClient, desired: DesiredWork) -> Result<bool
     let target = ResourceRef::namespaced(&gvr, &desired.namespace, &desired.name);
     let space = ResourceRef::within(&gvr, &desired.namespace);
     let options = WriteOptions::managed_by(FIELD_MANAGER);
-    // Asked for rather than mirrored: there are many works of others for each one of this room.
+    // Read rather than mirrored: for each work of this crate there are many others.
     let existing = client.find(target.clone()).await?;
     match desired.plan(existing.as_deref()).map_err(ReconcileError::other)? {
         WorkChange::Unchanged => return Ok(false),

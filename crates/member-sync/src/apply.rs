@@ -217,7 +217,7 @@ async fn update(
     Ok(applied)
 }
 
-/// What the member's own controllers decide of this kind stays.
+/// Keeps the fields of this kind that the member's own controllers set.
 pub async fn retain_by_rule(member: &Member, desired: Object, observed: &Object) -> Result<Object, InterpretError> {
     let interpreter = member.plane.interpreter.load();
     if !interpreter.has_hook(&desired.gvk(), Operation::Retain) {
@@ -236,7 +236,7 @@ pub async fn write_if_different(
     if retain::is_same(&desired, observed) {
         return Ok(None);
     }
-    // Without a door of its own the status goes with the rest, and would be lost.
+    // Without a status subresource the status is written with the rest, and would be lost.
     if !place.resource.subresources.iter().any(|name| name == "status")
         && let Some(status) = observed.get(&["status"])
     {

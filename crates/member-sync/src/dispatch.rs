@@ -52,7 +52,7 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -
     Ok(then)
 }
 
-/// What is in the member already is still watched while nothing may be sent.
+/// Reports the status of objects already in the member while dispatching is suspended.
 async fn observe_suspended(member: &Member, work: &Object, next: &mut WorkStatus) {
     if !work_status::is_applied(next) {
         return;
@@ -130,7 +130,7 @@ async fn apply_all(
     then
 }
 
-/// What the work says may still hold: it was applied, and the member did not say otherwise.
+/// Reports whether the work's status may still hold: it was applied, and the member did not report otherwise.
 fn is_doubtful(
     member: &Member,
     work: &Object,
@@ -142,7 +142,7 @@ fn is_doubtful(
     work_status::is_applied(current) && (error.leaves_unknown() || has_nothing_new())
 }
 
-/// What the work says of a manifest now: of the object if it was seen, else what it said before.
+/// Returns the status of a manifest: from the object if it was observed, else the previous status.
 async fn told(
     member: &Member,
     work: &Object,

@@ -1,7 +1,7 @@
 //! Blocks changes of the member while the control plane is in safe mode after a restore.
 //!
-//! A pushing plane knows by itself. An agent asks its plane, and anew before it acts when the answer is old: the plane may
-//! have been lost and restored while the agent ran. Planes that are not Flotilla have no such mode.
+//! A control plane in push mode knows its own state. An agent asks its control plane, and asks again before acting when
+//! the answer is old: the control plane may have been lost and restored meanwhile. Only Flotilla has such a mode.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Asking {
         }
         let (verdict, counts) = match self.ask().await {
             Ok(is_on) => (if is_on { Verdict::Held } else { Verdict::Free }, ANSWER_COUNTS),
-            // Who cannot be reached hands out no works either: what was known of it still holds.
+            // An unreachable control plane hands out no works either, so the last answer still holds.
             Err(status) if is_unreachable(&status) => (answer.0, ANSWER_COUNTS),
             // One that is about to stop says so too, and what it had said before must last until it is back.
             Err(status) if status.code == 429 || status.code >= 500 => return Verdict::Unknown,

@@ -163,7 +163,7 @@ impl Member {
         self.plane.member_capacity.forget(&self.cluster);
     }
 
-    /// What was held back is looked at again when it may be done.
+    /// Queues all works again when safe mode ends.
     async fn wake_after_safe_mode(&self) {
         loop {
             tokio::select! {
@@ -234,7 +234,7 @@ impl Member {
         }
     }
 
-    /// How the control plane sees the member now; `None` when it does not know it.
+    /// Returns the Cluster object of the member; `None` when the control plane has none.
     pub fn cluster_object(&self) -> Option<Arc<Object>> {
         self.plane.clusters.get(&ObjectKey::new("", &self.cluster))
     }

@@ -106,7 +106,7 @@ struct Manager {
     plane: Plane,
     connect: Arc<Connect>,
     members: RwLock<HashMap<String, Running>>,
-    /// What was observed of a member outlives its client.
+    /// Readiness thresholds by member; they outlive its client.
     thresholds: Mutex<HashMap<String, Arc<Mutex<Threshold>>>>,
     /// By namespace; there are as many as Clusters name.
     secrets: Mutex<HashMap<String, Mirror>>,

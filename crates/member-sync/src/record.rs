@@ -1,4 +1,4 @@
-//! What was last written into the member, so that an event of an object nobody changed costs no comparison and no
+//! Records of the last writes to the member, so that an event of an unchanged object costs no comparison and no
 //! request.
 
 use std::collections::HashMap;

@@ -94,8 +94,8 @@ async fn look_surely(member: &Member, place: &Place) -> Result<Option<Arc<Object
     }
 }
 
-/// What was decided on is what is deleted: a copy that is behind, or someone who takes the object over meanwhile, makes
-/// the member refuse, and the object is looked at again.
+/// Deletes only the version that was checked: if the copy is stale or the object was taken over meanwhile, the member
+/// refuses, and the object is checked again.
 async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Status> {
     let mut seen = look_surely(member, place).await?;
     let mut looks = 1;
@@ -130,7 +130,7 @@ async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Sta
 
 /// Takes off what ties the object to the control plane and leaves the rest.
 async fn let_go(member: &Member, work: &Object, manifest: Manifest<'_>, place: &Place) -> Result<(), Status> {
-    // What is written goes over what is there, so it must be the newest.
+    // The write replaces the object, so it must be based on the newest version.
     let Some(observed) = member.client.find(place.target()).await? else { return Ok(()) };
     if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {
         return Ok(());

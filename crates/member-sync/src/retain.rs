@@ -76,7 +76,7 @@ pub fn is_same(desired: &Object, observed: &Object) -> bool {
     if has_same_body(desired, observed) {
         return true;
     }
-    // Where no rule retains what the member's server fills in, it is left out of the comparison instead.
+    // Fields set by the member's API server that no rule retains are left out of the comparison.
     let mut pruned = Object::clone(observed);
     propagation::works::prune(&mut pruned);
     has_same_body(desired, &pruned)

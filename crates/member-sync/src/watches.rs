@@ -117,8 +117,8 @@ async fn pump(mirror: Mirror, queue: Arc<WorkQueue<String>>, execution_namespace
     }
 }
 
-/// A rollout changes the status many times in a row, and what was just made comes back as news: told together, they cost
-/// one write on each step of the way up. What may be drift does not wait.
+/// Reports whether a change may be batched. A rollout changes the status many times in a row, and new objects come back
+/// as changes; batched, they cost one write on each level above. Possible drift does not wait.
 fn may_wait(change: &Change) -> bool {
     match (&change.before, &change.now) {
         (None, Some(_)) => true,
@@ -149,7 +149,7 @@ fn work_annotations(object: &Object) -> Option<(&str, &str)> {
     Some((object.annotation(ANNOTATION_WORK_NAMESPACE)?, object.annotation(ANNOTATION_WORK_NAME)?))
 }
 
-/// Who wrote which field is of no use here and is often half of the object.
+/// Removes the managed fields, which are not used here and are often half of the object.
 fn trim(object: &mut Object) {
     object.remove(&["metadata", "managedFields"]);
 }

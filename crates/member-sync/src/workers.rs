@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// How long what is under way may take to finish at the end. A member that does not answer must not hold up the end of
-/// the control plane; whatever is cut off is found and finished at the next start.
+/// Time for running reconciles to finish at shutdown. A member that does not answer must not delay the shutdown of the
+/// control plane; interrupted work is found and finished at the next start.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Runs until cancelled; what is under way then has some time to finish.

@@ -38,7 +38,7 @@ async fn a_work_costs_one_write_in_the_member_and_one_of_its_status() {
     assert_eq!(hub.status_writes(), 1);
     let made = member.deployment("web").await.expect("made");
     assert_eq!(made.i64_at(&["spec", "replicas"]), Some(2));
-    // What follows from our own writes causes no others.
+    // Events from our own writes cause no further writes.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!((member.writes().len(), hub.status_writes()), (1, 1));
     syncing.stop().await;

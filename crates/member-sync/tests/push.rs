@@ -161,7 +161,7 @@ async fn a_cluster_that_moves_is_followed_and_one_that_is_gone_is_stopped() {
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), "old");
     running.hub.api.client().delete(target, Default::default()).await.expect("deleted");
     eventually("forgotten", true, || async { running.hub.member_capacity.get("old").is_none() }).await;
-    // Nobody is left who could end the work; it must not stay for ever.
+    // No member is left to finalize the work; it must not stay forever.
     running.hub.delete_work("old", &sent).await;
     eventually("released", "gone".to_owned(), || running.hub.applied("old", &sent)).await;
     assert!(new.deployment("web").await.is_some());

@@ -1,4 +1,4 @@
-//! How fast a thousand works reach a real kube-apiserver; a measurement, run by hand with `--ignored --nocapture`.
+//! Measures how fast a thousand works reach a real kube-apiserver; run by hand with `--ignored --nocapture`.
 
 mod bench;
 #[path = "../../cluster-client/tests/kube/mod.rs"]

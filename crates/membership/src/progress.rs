@@ -1,4 +1,4 @@
-//! How an operation reports what it does while it runs.
+//! Progress reports of a running operation.
 
 /// Receives progress and warnings of an operation.
 pub trait Progress: Send + Sync {

@@ -37,7 +37,7 @@ pub struct Descriptor {
     pub artifact_type: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Where a layer is kept that registries do not keep.
+    /// Locations of a layer that registries do not store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
 }

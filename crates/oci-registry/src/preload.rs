@@ -22,7 +22,7 @@ pub enum PreloadError {
     Nameless(String),
 }
 
-/// Where an image is taken from.
+/// The source an image is loaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageSource {
     Archive(PathBuf),

@@ -204,7 +204,7 @@ impl MemberMetrics {
         }
     }
 
-    /// What is not known of it is not told; of a sum that is, what is not in it is 0.
+    /// Unknown values are not reported; resources missing in a known sum are reported as 0.
     pub fn observed(&self, cluster: &str, status: &ClusterStatus) {
         let is_ready = find_condition(&status.conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True");
         let nodes = status.node_summary.as_ref();

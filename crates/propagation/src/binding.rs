@@ -179,8 +179,8 @@ fn insert_interpreted(spec: &mut Map<String, Value>, inputs: &BindingInputs<'_>)
     }
 }
 
-/// What turns the binding there is into the desired one. Only what follows template and policy is touched: never the
-/// clusters, eviction tasks, dependents or the time of rescheduling.
+/// Plans the change from the existing binding to the desired one. Only fields that follow template and policy are
+/// changed: never the clusters, eviction tasks, dependents or the time of rescheduling.
 pub fn plan_binding(desired: Object, existing: Option<&Object>, policy: &Policy) -> BindingPlan {
     let Some(existing) = existing else { return BindingPlan::Create(desired) };
     if is_of_other_owner(existing, &desired) {

@@ -4,7 +4,7 @@ use api::work::LABEL_SKIP_AUTO_PROPAGATION;
 use object::Object;
 use serde_json::{Map, Value};
 
-/// What every write changes, and what members report.
+/// Metadata fields that every write changes.
 const NOT_SPECIFIED: &[&str] = &["managedFields", "resourceVersion"];
 
 /// Is there any difference but in the status and in what the API keeps for itself?

@@ -74,7 +74,7 @@ impl Claim {
         namespaced().or_else(cluster)
     }
 
-    /// Whom preemption would take the object from: the names say it, with or without an id.
+    /// Returns the policy that preemption would take the object from, by its name, with or without an id.
     pub fn holder(object: &Object) -> Option<Self> {
         let annotation = |key| object.annotation(key).unwrap_or_default();
         let id = |scope: Scope| object.label(scope.id_label()).unwrap_or_default().to_owned();
@@ -95,7 +95,7 @@ impl Claim {
 pub fn needs_claim(template: &Object, policy: &Policy) -> bool {
     let held_by = |scope: Scope| template.label(scope.id_label());
     let is_held = held_by(policy.scope()) == Some(policy.id.as_str());
-    // What a PropagationPolicy holds, no ClusterPropagationPolicy does.
+    // A template held by a PropagationPolicy must not be held by a ClusterPropagationPolicy.
     !is_held || (policy.scope() == Scope::Namespaced && held_by(Scope::Cluster).is_some())
 }
 

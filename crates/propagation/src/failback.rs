@@ -59,12 +59,12 @@ fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| format!("{text:?} is not a duration, like 90s, 5m or 1h"))
 }
 
-/// What a cluster runs as long as replicas it gives back are not known to be ready where they went: a task for a cluster
-/// that is still scheduled to holds what it had.
+/// Returns the replicas of a cluster while the replicas it gives back are not known to be ready elsewhere: an eviction
+/// task for a cluster that is still scheduled holds its previous replicas.
 pub fn replicas_held(spec: &BindingSpec, target: &TargetCluster) -> i32 {
     let is_hold = |task: &&GracefulEvictionTask| task.from_cluster == target.name && task.reason == REASON_FAILBACK;
     let held = spec.graceful_eviction_tasks.iter().filter(is_hold).filter_map(|task| task.replicas).max();
-    // What the user has scaled down meanwhile is not held.
+    // Replicas removed by the user meanwhile are not held.
     target.replicas.max(held.unwrap_or(0).min(spec.replicas))
 }
 

@@ -55,7 +55,7 @@ pub enum Miss {
 
 impl Selector {
     pub fn new(written: ResourceSelector) -> Self {
-        // Beside a name, labels are not looked at.
+        // If there is a name, labels are ignored.
         let labels = written.label_selector.as_ref().filter(|_| written.name.is_empty());
         let labels = labels.map(|labels| labels.compile().map_err(|error| error.to_string()));
         Self { written, labels }

@@ -9,8 +9,8 @@ use object::quantity::Quantity;
 /// Amounts by the name of the resource.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// What a binding uses where it is placed: its request for each assigned replica, or, where it has components, one whole
-/// set of them in each cluster.
+/// Returns the resources a placed binding uses: its request for each assigned replica, or, if it has components, one
+/// whole set of them in each cluster.
 pub fn usage(spec: &BindingSpec) -> Amounts {
     let mut used = Amounts::new();
     if !spec.components.is_empty() {

@@ -125,7 +125,7 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         Self { name, queue: Arc::default(), counters: Arc::default(), metrics: None }
     }
 
-    /// Tells what its queue and its workers do. To be said before anything is added.
+    /// Records metrics of its queue and its workers. Must be called before any key is added.
     pub fn observed_by(mut self, metrics: &Controllers) -> Self {
         self.queue = Arc::new(WorkQueue::default().observed_by(metrics.queue(self.name)));
         self.metrics = Some(metrics.clone());

@@ -27,7 +27,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 pub struct Exposure {
     pub name: String,
     pub cluster: String,
-    /// How the cluster is reached.
+    /// The kubeconfig of the cluster.
     pub kubeconfig: PathBuf,
     pub namespace: String,
     pub pod: PodChoice,

@@ -1,4 +1,4 @@
-//! Our kinds beside the CustomResourceDefinitions and the OpenAPI document of Karmada v1.18.2, field by field.
+//! Compares our kinds with the CustomResourceDefinitions and the OpenAPI document of Karmada v1.18.2, field by field.
 //!
 //! Karmada is found as the Go module that `tools/kube/karmada` requires; without a Go toolchain or without the module
 //! (`go mod download` in that directory fetches it) there is nothing to compare with, and the tests say so.
@@ -12,7 +12,7 @@ use api::features::Features;
 use kinds::{Kind, SubresourceKind};
 use serde_json::{Map, Value, json};
 
-/// Where we differ on purpose: the definition, the place, what Karmada has, what we have, and why.
+/// Intentional differences: the definition, the path, the value in Karmada, our value, and the reason.
 const DIFFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     ("propagationpolicies", WEIGHT, "1", "0", ZERO_WEIGHT),
     ("clusterpropagationpolicies", WEIGHT, "1", "0", ZERO_WEIGHT),

@@ -1,4 +1,4 @@
-//! What aggregated servers add to discovery and OpenAPI.
+//! Discovery and OpenAPI documents of aggregated servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

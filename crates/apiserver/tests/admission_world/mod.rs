@@ -206,7 +206,7 @@ impl Drop for World {
     }
 }
 
-/// What the webhook server does with a review.
+/// The response of the webhook server to a review.
 pub enum Answer {
     /// The `response` of the review, without the uid.
     Says(Box<dyn Fn(&Value) -> Value + Send + Sync>),
@@ -326,7 +326,7 @@ impl Webhooks {
         hook
     }
 
-    /// What the named webhook was asked since the last time, in order.
+    /// Returns the requests the named webhook received since the last call, in order.
     pub fn take(&self, name: &str) -> Vec<Value> {
         let mut asked = self.asked.lock();
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *asked).into_iter().partition(|(n, _)| n == name);

@@ -62,7 +62,7 @@ impl Caller {
     }
 }
 
-/// What came back.
+/// A response.
 pub struct Reply {
     pub code: u16,
     pub headers: http::HeaderMap,

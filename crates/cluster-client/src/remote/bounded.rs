@@ -20,9 +20,9 @@ pub const PAGE_MEMORY_MAX: usize = 256 * 1024 * 1024;
 /// Memory one object may take as a tree. API servers store objects of 1.5 MiB by default.
 pub const OBJECT_MEMORY_MAX: usize = 64 * 1024 * 1024;
 
-/// What a map takes with its first entry: a whole node of the tree.
+/// Memory of a map with its first entry: a whole node of the tree.
 const MAP_BYTES: usize = 640;
-/// What a further entry of a map, and an element of a list, takes at most.
+/// Maximum memory of a further entry of a map, and of an element of a list.
 const ENTRY_BYTES: usize = 112;
 const ELEMENT_BYTES: usize = 64;
 const ELEMENTS_FIRST_BYTES: usize = 128;

@@ -34,8 +34,8 @@ struct Line<'a> {
 }
 
 impl EventDecoder {
-    /// `note` is told of objects that cannot be read. Their events are left out: one object must not end the watch of all
-    /// others of its kind.
+    /// `note` is called for objects that cannot be read. Their events are skipped: one object must not end the
+    /// watch of all others of its kind.
     pub fn new(note: impl Fn(&str, &serde_json::Error) + Send + 'static) -> Self {
         Self { note: Box::new(note), buffer: BytesMut::new(), searched: 0 }
     }

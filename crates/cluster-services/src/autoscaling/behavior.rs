@@ -29,7 +29,7 @@ pub struct Bounded {
     pub replicas: i64,
     /// Reason and message of `AbleToScale`.
     pub able: (&'static str, &'static str),
-    /// Whether the proposal was limited, with reason and message of `ScalingLimited`.
+    /// True if the proposal was limited; `limited` has reason and message of `ScalingLimited`.
     pub is_limited: bool,
     pub limited: (&'static str, &'static str),
 }

@@ -47,7 +47,7 @@ impl Detector {
     }
 
     /// Takes the marks of a policy that goes off a template and its binding, where they still bear them. The binding
-    /// goes first: the template is found by its own mark, and once it bears none nobody would come back.
+    /// goes first: the template is found by its own mark, and without one it would not be found again.
     pub async fn commit_release(&self, template: &Template, scope: Scope, id: &str) -> Result<(), Status> {
         self.commit_unclaim(binding_target(template), scope, id).await?;
         self.commit_unclaim_template(template, scope, id).await
@@ -123,7 +123,7 @@ impl Detector {
         let written = match (plan_binding(desired, existing.as_deref(), policy), &existing) {
             (BindingPlan::WaitForCollection, _) => return Ok(Applied::Blocked(COLLECTION)),
             (BindingPlan::WaitForDeletion, _) => return Ok(Applied::Blocked(DELETION)),
-            // Whatever else reads templates starts with them as they are now, and nothing says that this one changed.
+            // All other readers of templates start with the current ones, and nothing indicates that this one changed.
             (BindingPlan::Update(_, differences), _) if cause == Cause::Found && differences == ONLY_VERSION => {
                 return Ok(Applied::Unchanged);
             }

@@ -123,7 +123,7 @@ impl Detector {
         let policy = match Policy::read(Arc::clone(now)) {
             Ok(policy) => policy,
             Err(error) => {
-                // What it selected before, it selects until it can be read again.
+                // The previous selectors stay in effect until the policy can be read again.
                 tracing::warn!(policy = %key, %error, "a policy cannot be read");
                 return Vec::new();
             }

@@ -118,8 +118,8 @@ impl Detector {
     }
 
     async fn apply_policy(&self, object: &Arc<Object>, policy: &Policy, cause: Cause) -> Result<Applied, Status> {
-        // A template on its way out keeps the binding it has and gets no other: whoever waits for its binding to go
-        // first would wait forever.
+        // A template that is being deleted keeps its binding and gets no new one: a client that waits for its
+        // binding to be deleted first would wait forever.
         if object.is_deleting() && self.plane.client.find(binding_target(&Template::of(object))).await?.is_none() {
             return Ok(Applied::Unchanged);
         }

@@ -152,7 +152,7 @@ async fn a_policy_that_changes_changes_its_bindings() {
     let moved = |binding: &Object| binding.get(&["spec", "placement"]) == elsewhere["spec"].get("placement");
     let binding = wait_binding(&stage, "moved", moved).await;
 
-    // What it no longer selects is free, and stays where it is.
+    // A template that is no longer selected is released, and stays where it is.
     let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}]);
     stage.patch(PROPAGATION_POLICIES, "a", "p", json!({"spec": {"resourceSelectors": selectors}})).await;
     wait_template(&stage, "free", |template| template.label(PP_ID).is_none()).await;

@@ -88,8 +88,8 @@ impl Distributor {
         Ok(dependencies.iter().any(|dependency| refers_to(dependency, reference, object.as_deref())))
     }
 
-    /// Where bindings attached to the dependent may be: by their labels, and by what was last recorded as needed, for
-    /// the mirror may not show yet what was attached a moment ago.
+    /// Returns the keys of bindings that may be attached to the dependent: by their labels, and by the last recorded
+    /// dependencies, because the mirror may not show recently attached bindings yet.
     fn attached_to(&self, dependent: &Object, former: &[DependentObjectReference]) -> BTreeSet<ObjectKey> {
         let label = dependent_label(dependent.namespace(), dependent.name());
         let labeled = self.plane.bindings.list_by(BY_DEPENDENT, &label);

@@ -48,7 +48,7 @@ fn concerns_dependencies(change: &Change) -> bool {
     if !propagates_dependencies(before) && !propagates_dependencies(now) {
         return false;
     }
-    // What was found to be needed is in the index only now; what came to be before that was not noticed.
+    // The dependencies are in the index only now; objects created before that were not noticed.
     let annotation = |binding: &Object| binding.annotation(ANNOTATION_DEPENDENCIES).map(str::to_owned);
     before.generation() != now.generation()
         || before.is_deleting() != now.is_deleting()

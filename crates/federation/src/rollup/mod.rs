@@ -88,7 +88,7 @@ fn is_fully_applied(binding: &Object) -> bool {
     conditions.iter().any(|condition| condition["type"] == CONDITION_FULLY_APPLIED && condition["status"] == "True")
 }
 
-/// Whether a cluster is no longer meant. Its work may have gone long before, as after an eviction.
+/// Reports whether a cluster is no longer a target. Its work may be long gone, as after an eviction.
 fn expects_less(before: &Object, now: &Object) -> bool {
     let lists: [&[&str]; 3] = [&["spec", "clusters"], &["spec", "gracefulEvictionTasks"], &["spec", "requiredBy"]];
     lists.iter().any(|path| {

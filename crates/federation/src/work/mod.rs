@@ -166,7 +166,7 @@ impl Context {
     ) -> Result<bool, ReconcileError> {
         let expected = works::existing_clusters(spec);
         let is_orphan = |work: &&Arc<Object>| {
-            // What is not in a namespace of a member is no work of ours to judge.
+            // Works outside the execution namespace of a member are not ours to judge.
             cluster_of_execution_namespace(work.namespace()).is_some_and(|cluster| !expected.contains(cluster))
         };
         let orphans: Vec<&Arc<Object>> = works.iter().filter(is_orphan).collect();

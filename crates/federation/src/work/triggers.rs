@@ -69,7 +69,7 @@ fn collect_selected(plane: &Plane, policy: &Object, keys: &mut BTreeSet<ObjectKe
 
 fn collect_by_selector(plane: &Plane, namespace: &str, selector: &Selector, keys: &mut BTreeSet<ObjectKey>) {
     let written = &selector.written;
-    // Where the template must be, if that is known: a namespaced policy reaches its own namespace only.
+    // The namespace of the template, if known: a namespaced policy reaches its own namespace only.
     let within = if namespace.is_empty() { written.namespace.as_str() } else { namespace };
     let candidates: Vec<Arc<Object>> = if !written.name.is_empty() && !within.is_empty() {
         let key = ObjectKey::new(within, &binding_name(&written.kind, &written.name));

@@ -91,7 +91,7 @@ async fn reconcile(cron: Arc<Cron>, key: ObjectKey) -> Result<Outcome, Reconcile
         timetable.rules.iter_mut().for_each(|watched| watched.news.clear());
     }
     let next = timetable.rules.iter().filter_map(|watched| watched.next).min();
-    // What is not yet in the status is kept for the next try.
+    // Results not yet in the status are kept for the next try.
     cron.timetables.lock().insert(key, timetable);
     written?;
     let wait = next.map(|next| Duration::try_from(next.duration_since(cron.plane.clock.now())).unwrap_or_default());

@@ -14,7 +14,7 @@ pub fn interval(rate: f32) -> Duration {
     if rate <= 0.0 { INTERVAL_MAX } else { Duration::from_secs_f32(1.0 / rate).min(INTERVAL_MAX) }
 }
 
-/// What was missed for no longer than this is made up for: on a busy machine turns come late, each by a little.
+/// Delay of turns that is compensated at most: on a busy machine each turn comes a little late.
 const MADE_UP_MAX: Duration = Duration::from_millis(100);
 
 /// Grants turns, an interval apart, in the order of requests. Idle time is not saved up, and of time in

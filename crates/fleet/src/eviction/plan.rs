@@ -64,9 +64,9 @@ pub fn purge_mode(failover: Option<&FailoverBehavior>, default: PurgeMode) -> St
     }
 }
 
-/// What is tolerated, with what holds for lost clusters where the placement says nothing: the policy's own patience with
-/// an application that is not well, else the plane's. A cordoned cluster runs what it has, so only those who ask for
-/// failover leave it. Of several tolerations the first counts, so these come last.
+/// Returns the tolerations, with defaults for lost clusters if the placement has none: the policy's toleration period
+/// for an unhealthy application, else that of the settings. A cordoned cluster keeps running its workloads, so only
+/// those with failover configured leave it. The first matching toleration counts, so the defaults come last.
 pub fn tolerations(own: &[Toleration], failover: Option<&FailoverBehavior>, settings: &Settings) -> Vec<Toleration> {
     let application = failover.and_then(|failover| failover.application.as_ref());
     let patience = application.map(|own| own.decision_conditions.toleration_seconds.map_or(300, i64::from));
@@ -89,8 +89,8 @@ pub fn tolerations(own: &[Toleration], failover: Option<&FailoverBehavior>, sett
     own.iter().cloned().chain(lost.into_iter().map(tolerate)).collect()
 }
 
-/// How a workload leaves a cluster that cannot run it: as its policy wants it to leave where it is not well, state
-/// included, unless it says something of clusters; and what was the matter.
+/// Plans the eviction of a workload from a cluster that cannot run it: as in the policy's application failover,
+/// including state preservation, unless the policy has cluster failover. The message names the taints.
 pub fn plan_eviction_of_loss(
     plain: Eviction,
     spec: &BindingSpec,

@@ -17,8 +17,8 @@ fn at(second: i64) -> Timestamp {
 
 const GRACE: Grace = Grace { running: Duration::from_secs(40), starting: Duration::from_secs(60) };
 
-/// Looks at a cluster at each second named, with the Ready condition and Lease it has then; tells the reason when it
-/// is first said.
+/// Looks at a cluster at each given second, with the Ready condition and Lease it has then; checks when the first
+/// reason is reported, and which.
 #[track_caller]
 fn check(looks: &[(i64, Option<&str>, Option<i64>)], expected: Option<(i64, &str)>) {
     let mut seen: Option<Seen> = None;

@@ -3,7 +3,7 @@
 //! 1. Its execution namespace is deleted, so that no work can be written for it any more; Kubernetes' namespace
 //!    controller deletes the works in it.
 //! 2. Each work has the execution finalizer. While the member is ready, member-sync deletes the work's objects there and
-//!    takes the finalizer off. When the member is not ready, nobody can, so member-sync takes it off as it is, and so does
+//!    takes the finalizer off. When the member is not ready, it only takes the finalizer off, and so does
 //!    this controller: for a pull cluster whose agent is gone there is no member-sync.
 //! 3. Once the namespace has gone, the scheduler must have moved every binding elsewhere. Bindings it does not look at
 //!    (their policy is gone, their scheduling is suspended, another scheduler has them) would block it forever.
@@ -87,7 +87,7 @@ fn plan(facts: Facts) -> Vec<Act> {
     }
 }
 
-/// What was known before and what is left now; the time stays while nothing goes.
+/// Updates the progress with the number of objects left; the time stays while that does not decrease.
 fn advance(before: Option<&Progress>, stage: Stage, left: usize, now: Timestamp) -> Progress {
     let since = match before {
         Some(before) if before.stage == stage && before.left <= left => before.since,

@@ -18,7 +18,7 @@ use self::value::Val;
 
 /// Bytes one template may print.
 const OUTPUT_MAX: usize = 256 * 1024 * 1024;
-/// How deep templates may call templates.
+/// Maximum depth of template calls.
 const CALLS_MAX: usize = 100;
 
 /// A template that can be read.
@@ -51,7 +51,7 @@ struct Run<'t, 'a> {
     calls: usize,
 }
 
-/// How a list of nodes ended.
+/// The way a list of nodes ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -70,7 +70,7 @@ impl<'a> Run<'_, 'a> {
         Ok(Flow::Next)
     }
 
-    /// What is declared within is gone behind it.
+    /// Runs nodes in a scope of their own: variables declared in it are removed at its end.
     fn scope(&mut self, nodes: &[Node], dot: &Val<'a>) -> anyhow::Result<Flow> {
         let known = self.variables.len();
         let flow = self.nodes(nodes, dot);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 
-/// How deep conditions and parentheses may be nested.
+/// Maximum nesting depth of conditions and parentheses.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +120,7 @@ fn pieces(text: &str) -> anyhow::Result<Vec<Piece>> {
     }
 }
 
-/// Where `}}` is that is in no string.
+/// Returns the position of the first `}}` outside strings and comments.
 fn end_of_action(text: &str) -> Option<usize> {
     let mut quote: Option<char> = None;
     let mut is_escaped = false;
@@ -251,7 +251,7 @@ struct Parser {
 /// A condition, and what stands under it.
 type Arm = (Pipeline, Vec<Node>);
 
-/// What a block ended with.
+/// The end of a block.
 enum End {
     Text,
     Closed,

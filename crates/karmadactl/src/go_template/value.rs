@@ -1,4 +1,4 @@
-//! What a Go template works with, and how Go prints it.
+//! The values of a Go template, printed as Go prints them.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What counts as true: everything but what is empty, nothing or zero.
+    /// Reports whether the value is true for Go: not missing, empty or zero.
     pub fn is_true(&self) -> bool {
         match self {
             Self::Missing => false,

@@ -18,7 +18,7 @@ use crate::{output, yaml};
 /// Times the editor is opened again because of a mistake.
 const TRIES_MAX: usize = 20;
 
-/// What is written for the reader of the file and is no part of any script.
+/// Prefix of lines for the reader of the file, which are not part of any script.
 const REMARK: &str = "--#";
 
 const HEADER: &str = "\
@@ -32,7 +32,7 @@ const API_VERSION: &str = "---@apiVersion:";
 const KIND: &str = "---@kind:";
 const RULE: &str = "---@rule:";
 
-/// Where the script of a rule is in a customization, and what it is for.
+/// The field of a customization that holds the script of a rule, and its documentation.
 struct Rule {
     operation: Operation,
     field: &'static str,

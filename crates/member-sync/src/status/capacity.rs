@@ -185,7 +185,7 @@ fn as_list(amounts: &Amounts) -> ResourceList {
     positive.map(|(name, amount)| (name.clone(), QuantityText::from(&as_quantity(name, *amount)))).collect()
 }
 
-/// Total allocatable resources of the nodes of a member.
+/// The ability of the nodes of a member to run pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nodes {
     None,
@@ -247,8 +247,8 @@ fn allocatable_of(node: &Object) -> impl Iterator<Item = (String, Quantity)> {
     entries.filter_map(|(name, value)| Some((name.clone(), quantity(value)?)))
 }
 
-/// How many nodes have room for at least the smallest of each grade. (A full node is left out; Karmada then stops
-/// counting, at a node that chance picks.)
+/// Counts the nodes of each grade by their free resources. (A full node is left out; Karmada stops counting at
+/// the first full node, in random order.)
 fn modelings(nodes: &[Arc<Object>], usage: &Usage, models: &[ResourceModel]) -> Vec<AllocatableModeling> {
     let mut counts = vec![0; models.len()];
     for node in nodes {

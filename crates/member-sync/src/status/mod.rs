@@ -111,7 +111,7 @@ impl Heart {
         let ready = member.threshold.lock().adjust(published.as_ref(), observed, now);
         let is_online = health == Health::Healthy;
         if is_online && !self.was_online {
-            // What happened while it was away is not known; what it says now is.
+            // Changes during the outage were missed, so the watches start again.
             self.room = None;
         }
         self.was_online = is_online;
@@ -170,7 +170,7 @@ impl Heart {
             Some(room) => room,
             None => {
                 let room = Room::watch(&self.member, Arc::clone(&self.turned), &self.cancel);
-                // A cluster that is ready but seems to have no room would get nothing.
+                // A cluster that is ready but seems to have no free capacity would get nothing.
                 room.known_within(plane.settings.sync_wait).await;
                 self.room.insert(room)
             }

@@ -37,7 +37,7 @@ pub fn limit_of(quota: &Object) -> Option<QuotaCapacity> {
     (!free.is_empty()).then(|| QuotaCapacity { scopes: scopes_of(quota), free })
 }
 
-/// What may still be asked for: of the figures the member has noted, since what it has not is not in force.
+/// Returns the unused part of a quota, from its status: limits that are not in the status are not in force.
 fn free_of(quota: &Object) -> Amounts {
     let of = |list: &str, name: &str| quota.get(&["status", list])?.get(name).and_then(quantity);
     let names = quota.get(&["status", "hard"]).and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
@@ -54,7 +54,7 @@ fn free_of(quota: &Object) -> Amounts {
     free
 }
 
-/// What is known of how much a replica asks for: processor, memory, and what others define.
+/// Reports whether replica requests for a resource are known: CPU, memory and extended resources.
 fn is_limited(resource: &str) -> bool {
     let is_extended = resource.contains('/') && !resource.contains("kubernetes.io/");
     !resource.starts_with(LIMITS) && (matches!(resource, CPU | MEMORY) || is_extended)

@@ -19,10 +19,10 @@ use crate::status::unschedulable::Waiting;
 
 /// The estimator hears of changes at most this often.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
-/// And of quotas at most this often: they limit what comes next, and nothing else tells of what pods have used of them.
+/// And of quotas at most this often: they limit new replicas, and their usage by pods is reported nowhere else.
 const PUBLISH_QUOTAS_EVERY: Duration = Duration::from_millis(100);
 
-/// The room a member has, kept up by watches that end with it.
+/// The free capacity of a member, kept current by watches that end with it.
 pub struct Room {
     nodes: Mirror,
     pods: Mirror,
@@ -84,7 +84,7 @@ impl Room {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// What its nodes are good for; `None` while they are not known.
+    /// Returns whether its nodes are usable; `None` while they are not known.
     pub fn nodes(&self) -> Option<Nodes> {
         self.nodes.is_synced().then(|| Nodes::of(&self.nodes.list()))
     }
@@ -110,7 +110,7 @@ struct Teller {
 impl Teller {
     /// Ends with the mirrors.
     async fn run(self) {
-        // What was known came by watches that have ended.
+        // The previous state came from watches that have ended.
         *self.member.waiting.lock() = Waiting::default();
         let (mut nodes, mut pods) = (self.nodes.subscribe(), self.pods.subscribe());
         let mut quotas = self.quotas.as_ref().map(Mirror::subscribe);
@@ -156,7 +156,7 @@ impl Teller {
                     }
                     continue;
                 }
-                // A member without nodes is known to have no room; nothing would change to say so.
+                // A member without nodes is known to have no capacity, but no change would report it.
                 () = self.complete(), if !is_complete => {
                     is_complete = true;
                     publish_at = Some(Instant::now());
@@ -183,7 +183,7 @@ impl Teller {
         }
     }
 
-    /// What is known in part would allow too much.
+    /// Publishes the capacity once all mirrors are synced; a partial state would allow too much.
     fn publish(&self) {
         let has_quotas = self.quotas.as_ref().is_none_or(Mirror::is_synced);
         if self.nodes.is_synced() && self.pods.is_synced() && has_quotas {

@@ -1,4 +1,4 @@
-//! A control plane and members in memory, with doors that can be shut, made slow and watched.
+//! A control plane and members in memory, with connections that can be closed, delayed and observed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub fn object(value: Value) -> Object {
     Object::from_value(value).expect("a map")
 }
 
-/// A member in memory behind a door.
+/// A member in memory, with a connection that can be closed or delayed.
 #[derive(Clone)]
 pub struct Door {
     pub api: MemoryApi,

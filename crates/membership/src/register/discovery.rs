@@ -17,7 +17,7 @@ use crate::{MembershipError, Progress};
 const RETRY: Duration = Duration::from_secs(2);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the control plane is verified.
+/// The method by which the control plane is verified.
 #[derive(Clone, Debug)]
 pub enum CaVerification {
     /// Only by the signature made with the token.

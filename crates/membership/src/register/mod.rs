@@ -52,7 +52,7 @@ pub struct RegisterOptions {
     pub timeout: Duration,
 }
 
-/// How the agent runs in the member.
+/// The deployment of the agent in the member.
 pub struct AgentDeployment {
     pub namespace: String,
     pub image: String,

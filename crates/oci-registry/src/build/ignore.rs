@@ -15,7 +15,7 @@ pub struct Ignore {
 }
 
 impl Ignore {
-    /// `NAME.dockerignore` beside the Dockerfile goes before the context's own.
+    /// Reads `NAME.dockerignore` next to the Dockerfile; if there is none, the context's own.
     pub fn of(context: &Path, dockerfile: &Path) -> Result<Self, BuildError> {
         let mut beside = dockerfile.as_os_str().to_owned();
         beside.push(".dockerignore");

@@ -127,7 +127,7 @@ impl Client {
         Ok(scheme)
     }
 
-    /// Sends a request: logs in where asked to, follows where sent, waits where told to.
+    /// Sends a request: logs in on a challenge, follows redirects, and waits before retries as long as the server asks.
     async fn send(&self, call: Call<'_>) -> Result<Response<Incoming>, ClientError> {
         let mut retries = 0;
         loop {
@@ -241,7 +241,7 @@ fn address(url: &str) -> Result<Uri, ClientError> {
     }
 }
 
-/// Where an address leads that is written relative to another.
+/// Resolves an address that may be relative to another.
 fn resolve(base: &Uri, target: &str) -> String {
     let scheme = base.scheme_str().unwrap_or("https");
     let authority = base.authority().map(http::uri::Authority::as_str).unwrap_or_default();

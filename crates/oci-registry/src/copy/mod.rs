@@ -17,9 +17,9 @@ use crate::digest::{Digest, Hasher};
 use crate::manifest::{Descriptor, Kind, MANIFEST_LEN_MAX, Manifest, ManifestError, Platform};
 use crate::name::Repository;
 
-/// Indexes may hold indexes, but nobody needs many levels.
+/// Indexes may contain indexes, but many levels are not needed.
 const DEPTH_MAX: usize = 4;
-/// How often a blob that broke off is asked for again, from where it broke off.
+/// Maximum number of times an interrupted blob is requested again, from where it was interrupted.
 const READ_RETRIES_MAX: u32 = 5;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
@@ -68,7 +68,7 @@ impl RawManifest {
     }
 }
 
-/// Where an image comes from.
+/// The source of an image.
 #[async_trait]
 pub trait Source: Send + Sync {
     /// The image itself, or one of its parts.
@@ -83,7 +83,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Where an image goes.
+/// The destination of an image.
 #[async_trait]
 pub trait Destination: Send + Sync {
     async fn has(&self, blob: &Descriptor) -> Result<bool, CopyError>;
@@ -231,7 +231,7 @@ impl Job<'_> {
     }
 }
 
-/// A blob on its way: read once from start to end, resumed where it breaks off, verified before its end is told.
+/// A blob being copied: read once from start to end, resumed after interruptions, verified before its end is reported.
 pub struct Content<'a> {
     source: &'a dyn Source,
     blob: &'a Descriptor,

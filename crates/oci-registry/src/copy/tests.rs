@@ -51,7 +51,7 @@ impl Bench {
     }
 }
 
-/// An image with a layer of 9 MB, so that it goes in several pieces. What is in it matters to nobody here.
+/// An image with a layer of 9 MB, so that it is sent in several pieces. Its content does not matter.
 fn build(layout: &Layout, platform: &str, name: Option<&str>) -> Descriptor {
     let mut noise = vec![0_u8; 9_000_000];
     let mut state = platform.len() as u64 + 1;

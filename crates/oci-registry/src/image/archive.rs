@@ -17,7 +17,7 @@ use crate::name::Reference;
 
 const DOCUMENT_LEN_MAX: u64 = 16 * 1024 * 1024;
 
-/// Packs a layout into a file, with the list Docker reads beside it.
+/// Packs a layout into a file, with the `manifest.json` that Docker reads.
 pub fn pack(layout: &Layout, to: &Path) -> io::Result<()> {
     let index = layout.index()?;
     let tmp = to.with_file_name(format!(".{}.{}", file_name(to), uuid::Uuid::new_v4()));
@@ -111,7 +111,7 @@ struct DockerEntry {
 }
 
 impl Archive {
-    /// Opens an archive by `docker save`, `skopeo`, `podman`, `ctr` or us; a gzipped one is unpacked beside `scratch`.
+    /// Opens an archive by `docker save`, `skopeo`, `podman`, `ctr` or us; a gzipped one is unpacked in `scratch`.
     pub fn open(path: &Path, scratch: &Path) -> io::Result<Self> {
         let file = if is_gzip(path)? {
             let plain = scratch.join(format!("{}.tar", uuid::Uuid::new_v4()));

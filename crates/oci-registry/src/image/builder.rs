@@ -156,7 +156,7 @@ impl Layer {
     }
 }
 
-/// How containers of the image run; what is not said stays as in the image it is built on.
+/// The run configuration of containers of the image; unset fields keep the value of the base image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunConfig {
     pub env: Vec<(String, String)>,

@@ -11,7 +11,7 @@ use crate::digest::{Digest, HashingWriter};
 use crate::manifest::{Descriptor, OCI_INDEX};
 use crate::name::Reference;
 
-/// The full name of an image, as containerd and Docker write it beside the tag alone.
+/// The full name of an image, which containerd and Docker write in addition to the tag.
 pub const IMAGE_NAME: &str = "io.containerd.image.name";
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
 const INDEX_LEN_MAX: u64 = 16 * 1024 * 1024;

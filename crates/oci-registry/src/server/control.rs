@@ -37,7 +37,7 @@ pub enum ControlError {
     Refused(String),
 }
 
-/// Collects in a directory: by itself when nobody holds it, else through the registry that does.
+/// Collects garbage in a directory: directly if no registry uses it, otherwise through the registry that does.
 pub async fn collect(dir: &Path, options: &GcOptions) -> Result<GcReport, ControlError> {
     let (root, gc) = (dir.to_owned(), options.clone());
     let alone = move || Store::open(&root, StoreLimits::default())?.collect(&gc, SystemTime::now());

@@ -30,7 +30,7 @@ impl Store {
         }
     }
 
-    /// A client that was told of a blob will not send it again: it stays for another while.
+    /// A client that has seen a blob does not send it again, so the blob is kept for another period.
     fn touch(&self, link: &Path, linked: SystemTime, digest: &Digest) -> Result<()> {
         self.want(digest);
         if SystemTime::now().duration_since(linked).is_ok_and(|age| age < TOUCH_AFTER) {

@@ -1,4 +1,4 @@
-//! Files that are whole or absent: written beside their place, flushed, renamed, and the rename flushed too.
+//! Files that are complete or absent: written to a temporary file, flushed, renamed, and the rename flushed too.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

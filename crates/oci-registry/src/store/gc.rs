@@ -1,6 +1,6 @@
 //! Collection of garbage while the registry works: marks what manifests are made of, sweeps the rest once it is old enough.
 //!
-//! Between the HEAD that tells a client "no need to send this" and the manifest that uses it, a blob belongs to nobody.
+//! Between the HEAD by which a client learns that a blob exists and the manifest that uses it, a blob has no owner.
 //! Three things protect it: asking for it makes it young again, young things are not swept, and what comes into use after
 //! marking began is remembered and looked up, under the gate, before each removal.
 
@@ -78,7 +78,7 @@ impl Collection<'_> {
         Ok(self.report)
     }
 
-    /// The manifests that go, and their parts with them where nobody else has them.
+    /// Removes untagged manifests, and their parts if no other manifest uses them. Returns the removed ones.
     fn drop_untagged(&mut self, repository: &Repository) -> Result<HashSet<Digest>> {
         // Closed, so that no tag is put on what was just found without one.
         let _gate = self.store.gate.write();

@@ -39,7 +39,7 @@ impl Store {
         self.want(put.digest);
         put.manifest.references().for_each(|reference| self.want(&reference.digest));
         self.write(&self.blob_path(put.digest), put.bytes)?;
-        // Before the revision, without which it does not count: no crash leaves a referrer nobody finds.
+        // Written before the revision, without which it has no effect: no crash leaves a referrer that is not listed.
         if let Some(subject) = &put.manifest.subject {
             let descriptor = referrer(put);
             let path = self.referrers_dir(put.repository, &subject.digest).join(flat(put.digest));

@@ -1,4 +1,4 @@
-//! Keeps the agents of pull clusters to their own cluster, whatever rights whoever registered them gave them.
+//! Restricts the agents of pull clusters to their own cluster, whatever rights they were given at registration.
 //!
 //! `karmadactl register` must let agents create Clusters, secrets and leases, and a right to create cannot name the
 //! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
@@ -66,7 +66,7 @@ pub fn cluster_of<'a>(user: &'a str, groups: &'a [String]) -> Option<&'a str> {
     groups.iter().any(|group| group == GROUP).then_some(cluster)
 }
 
-/// What an agent wants to write.
+/// A write by an agent.
 struct Write<'a> {
     group: &'a str,
     resource: &'a str,
@@ -107,7 +107,7 @@ fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     }
 }
 
-/// A cluster is registered once, under one name. An agent sees no other Cluster, and could not tell by itself.
+/// A cluster is registered once, under one name. An agent cannot check this itself, as it sees no other Cluster.
 async fn registered_as(attributes: &Attributes<'_>, write: &Write<'_>) -> Result<Option<String>, Status> {
     let Some(cluster) = write.object.filter(|_| write.resource == "clusters") else { return Ok(None) };
     let id = cluster.str_at(&["spec", "id"]);
@@ -121,7 +121,7 @@ async fn registered_as(attributes: &Attributes<'_>, write: &Write<'_>) -> Result
     Ok(same.map(|other| format!("this cluster is registered already, with name {}", other.name())))
 }
 
-/// Agents renew their certificates. A request in another's name would be approved by nobody but a person who looks away.
+/// Agents renew their own certificates. A request in another name could only be approved manually, by mistake.
 fn asks_for_own(cluster: &str, request: &Object) -> bool {
     let csr = STANDARD.decode(request.str_at(&["spec", "request"])).ok().and_then(|text| Csr::from_pem(&text).ok());
     csr.is_some_and(|csr| {

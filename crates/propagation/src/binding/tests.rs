@@ -162,7 +162,7 @@ fn what_the_policy_says_is_followed_and_nothing_else() {
     check_update("a", and(json!({"propagateDeps": true})), &["spec.propagateDeps"]);
     check_update("", and(json!({"propagateDeps": true})), &[]);
     check_update("", and(json!({"suspension": {"dispatching": true}})), &["spec.suspension"]);
-    // What a policy does not pass on.
+    // Fields that a policy does not pass on.
     check_update("a", and(json!({"priority": 3, "preemption": "Always", "dependentOverrides": ["o"]})), &[]);
 }
 

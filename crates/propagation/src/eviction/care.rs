@@ -87,7 +87,7 @@ struct Elsewhere {
 impl Elsewhere {
     fn look(spec: &BindingSpec, status: &BindingStatus, generation: i64, care: Care<'_>) -> Self {
         let is_scheduled = status.scheduler_observed_generation == Some(generation);
-        // What has no replicas left needs no place; what has some and no place is nowhere.
+        // A workload without replicas needs no cluster; one with replicas and no cluster is not placed.
         let is_placed = is_scheduled && (!spec.clusters.is_empty() || spec.replicas == 0);
         let is_ready = |target: &TargetCluster| care.standings.get(&target.name).is_some_and(|known| known.is_ready);
         let item_of =

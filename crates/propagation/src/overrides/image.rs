@@ -96,7 +96,7 @@ impl Image {
         if self.tag.is_empty() { &self.digest } else { &self.tag }
     }
 
-    /// What is neither a tag nor a digest changes nothing.
+    /// Sets the tag or the digest; any other value changes nothing.
     fn set_tag_or_digest(&mut self, value: &str) {
         if WHOLE_TAG.is_match(value) {
             self.tag = value.to_owned();

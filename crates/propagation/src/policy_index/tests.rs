@@ -94,7 +94,7 @@ fn selectors_meet_every_field_they_name() {
     check(one(json!({"namespace": "a"})), "p");
     check(one(json!({"namespace": "b"})), "none");
     check(one(json!({"name": "other"})), "none");
-    // Beside a name, labels are not looked at.
+    // If there is a name, labels are ignored.
     check(one(json!({"name": "web", "labelSelector": {"matchLabels": {"app": "other"}}})), "p");
     check(one(json!({"labelSelector": {}})), "p");
     check(one(json!({"labelSelector": {"matchLabels": {"app": "web", "tier": "x"}}})), "none");
@@ -176,7 +176,7 @@ fn any_template() -> impl Strategy<Value = Object> {
         .prop_map(|(namespace, name, labels)| deployment(namespace, name, json!(labels)))
 }
 
-/// What Karmada does: looks at every policy of the namespace, then at every cluster-wide one.
+/// Searches as Karmada does: every policy of the namespace, then every cluster-wide one.
 fn by_scan<'a>(index: &'a PolicyIndex, template: &Object) -> Option<&'a PolicyKey> {
     let best = |namespace: &str| {
         let of_scope = index.iter().filter(|policy| policy.key.namespace == namespace);

@@ -8,7 +8,8 @@ use object::Object;
 
 use crate::failback::replicas_held;
 
-/// Where works are made: what was scheduled, and what is held there for a while, then what the bindings that need this one were given.
+/// Returns the clusters that get a work: the scheduled ones, with replicas that are held for a while, then those of the
+/// bindings that require this one.
 pub fn targets(spec: &BindingSpec) -> Vec<TargetCluster> {
     let held = |target: &TargetCluster| TargetCluster { replicas: replicas_held(spec, target), ..target.clone() };
     let mut targets: Vec<TargetCluster> = spec.clusters.iter().map(held).collect();

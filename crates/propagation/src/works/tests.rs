@@ -31,7 +31,7 @@ fn desired(spec: &BindingSpec, manifest: Object) -> DesiredWork {
 
 fn stored(change: WorkChange) -> Object {
     let WorkChange::Create(mut work) = change else { panic!("{change:?} makes nothing") };
-    // What admission does.
+    // Set by admission.
     work.set_label(LABEL_WORK_ID, "w-1");
     let mut manifest = object(work.items(&["spec", "workload", "manifests"])[0].clone());
     record_managed(&mut manifest, Some("w-1"));

@@ -20,10 +20,10 @@ const TREES_WAITING_MAX: usize = 64;
 
 pub struct Store {
     objects: BTreeMap<ObjectKey, Kept>,
-    /// What the objects take, where that is counted.
+    /// Memory of the objects, if it is counted.
     bytes: usize,
     is_counted: bool,
-    /// What objects are packed by; without it they are kept as trees.
+    /// Dictionary for packing objects; without it they are kept as trees.
     dictionary: Option<Arc<Dictionary>>,
     indexes: Vec<Index>,
     subscribers: Vec<Weak<Subscriber>>,
@@ -66,7 +66,7 @@ impl Kept {
         }
     }
 
-    /// What it takes of a mirror's limit. What the API in this process holds is not the mirror's.
+    /// Its share of a mirror's limit. Memory held by the API in this process does not count.
     fn weight(&self) -> usize {
         match self {
             Self::Packed(packed, _) => packed.size(),
@@ -135,7 +135,7 @@ pub fn weight(object: &Object) -> usize {
 }
 
 impl Listed {
-    /// What it takes, as far as that is the mirror's own.
+    /// The memory it takes, as far as that is the mirror's own.
     pub fn size(&self) -> usize {
         match self {
             Self::Tree(object, None) => weight(object),

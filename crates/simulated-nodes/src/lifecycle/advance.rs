@@ -12,7 +12,7 @@ use crate::behaviour::Fault;
 
 /// Maximum number of changes of one container per step; a container that crashes at once must not block the others.
 const CHANGES_MAX: usize = 8;
-/// How long ErrImagePull is shown before ImagePullBackOff.
+/// Time ErrImagePull is shown before ImagePullBackOff.
 const PULL_FAILURE_SHOWS: Duration = Duration::from_secs(2);
 /// Interval for repeating the event of a persistent problem.
 const REMIND_EVERY: Duration = Duration::from_secs(120);

@@ -62,7 +62,7 @@ pub fn life(settings: &SimulatedNodeSettings, pod: &Object, container: &Containe
     }
 }
 
-/// How long a probe may fail before the container is restarted.
+/// Returns the time a probe may fail before the container is restarted.
 fn patience(probe: &Value) -> Duration {
     let number = |name: &str, default: u64| probe[name].as_u64().unwrap_or(default);
     let seconds = number("initialDelaySeconds", 0) + number("periodSeconds", 10) * number("failureThreshold", 3);

@@ -10,7 +10,7 @@ use super::patient::{Hints, load};
 use super::{Check, Evidence, Finding, Layer, Patient, broken};
 use crate::place::PLANE;
 
-/// What ends sooner is told before it does. Servers renew their own long before.
+/// Certificates that expire sooner are reported. Servers renew their own long before.
 const DAYS_LEFT_MIN: i64 = 7;
 /// Directories are looked through this deep, for this many files.
 const DEPTH_MAX: usize = 3;
@@ -146,7 +146,7 @@ fn judge_one(seen: &CertificateSeen, hints: &Hints, now: Timestamp) -> Option<Fi
     Some(broken(Layer::Certificates, &seen.file, what, why, renewal(seen, hints)))
 }
 
-/// Servers renew what is due when they start; kubeconfigs are written anew with it.
+/// Returns the renewal command. Servers renew due certificates when they start, and write kubeconfigs again.
 fn renewal(seen: &CertificateSeen, hints: &Hints) -> String {
     if hints.place.is_none() {
         return "restart `flotilla server`, which renews what is due, then copy DATA-DIR/karmada-apiserver.config"

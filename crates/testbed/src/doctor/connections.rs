@@ -16,7 +16,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct ConnectionSeen {
     pub report: ExposureReport,
-    /// Whether the port of this host takes connections.
+    /// The result of a connection to the port on this host.
     pub connected: Result<(), String>,
 }
 

@@ -22,7 +22,7 @@ impl Check for Host {
                 spec.members.iter().any(|member| member.runtime.as_deref() == Some("containerd"))
             }),
             bridge: None,
-            // Whose ports are whose is the next check's.
+            // The next check covers ports.
             ports: Vec::new(),
             home: bed.map(|(place, _)| place.directory().to_owned()).unwrap_or_else(std::env::temp_dir),
         };

@@ -14,7 +14,7 @@ use crate::place::{PLANE, REGISTRY, agent_of};
 use crate::spec::{Mode, Spec};
 use crate::supervisor::client::SupervisorClient;
 
-/// How much of a log explains an end.
+/// Number of log lines that are quoted to explain an exit.
 const LOG_LINES: usize = 3;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub struct MachineSeen {
     pub name: String,
     pub is_member: bool,
     pub condition: Result<Condition, String>,
-    /// How it ended, and what it last said.
+    /// The reason of its last exit, and the last lines of its log.
     pub last_words: String,
 }
 

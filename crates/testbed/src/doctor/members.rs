@@ -20,7 +20,7 @@ const NODES_NAMED_MAX: usize = 5;
 pub struct MemberSeen {
     pub name: String,
     pub probe: Probe,
-    /// Without the forward, where that is possible: tells a broken way from a broken member.
+    /// Without the forward, where possible: distinguishes a broken forward from a broken member.
     pub direct: Option<Probe>,
     pub nodes: Vec<Arc<Object>>,
 }

@@ -51,7 +51,7 @@ pub enum Layer {
 pub enum Severity {
     /// Does not work.
     Broken,
-    /// Works, and is as somebody wanted it; worth knowing when something else does not.
+    /// Works or is intended; useful to know when something else does not work.
     Note,
 }
 
@@ -67,7 +67,7 @@ pub struct Finding {
     pub command: String,
 }
 
-/// What a check saw. That something could not be read is evidence, too.
+/// The evidence a check gathered. A failure to read something is evidence, too.
 #[derive(Debug)]
 pub enum Evidence {
     Host(Vec<provisioners::host::Check>),

@@ -1,4 +1,4 @@
-//! What is examined: a testbed with all its parts, or any control plane there is a kubeconfig for.
+//! The subject of an examination: a testbed with all its parts, or any control plane that has a kubeconfig.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Patient {
     hints: Hints,
 }
 
-/// How commands in findings are worded.
+/// The parameters of commands in findings.
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
     /// The testbed, where it is one.
@@ -104,7 +104,7 @@ impl Hints {
         format!("flotilla {words}{home}{name}")
     }
 
-    /// What brings a testbed back to what it should be; elsewhere, what its owner has to do.
+    /// Returns the command that repairs a testbed; for other control planes, the given advice for the owner.
     pub fn repair(&self, elsewhere: &str) -> String {
         if self.place.is_some() { self.flotilla("up") } else { elsewhere.to_owned() }
     }

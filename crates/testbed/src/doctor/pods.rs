@@ -75,7 +75,7 @@ async fn newest_warning(client: &ClusterClient, pod: &Object) -> Option<Warning>
     Some(Warning { reason: newest.str_at(&["reason"]).to_owned(), message: newest.str_at(&["message"]).to_owned() })
 }
 
-/// What keeps a pod from running.
+/// The reason a pod does not run.
 #[derive(Debug, PartialEq, Eq)]
 enum Ailment {
     NotScheduled(String),

@@ -13,7 +13,7 @@ pub struct PortSeen {
     /// `member1`, or `the control plane`.
     pub of: String,
     pub holder: Option<Listener>,
-    /// Where the kubeconfig of that cluster says it is, where there is one.
+    /// The address in the kubeconfig of that cluster, if there is one.
     pub named: Option<Named>,
 }
 
@@ -23,7 +23,7 @@ pub struct Named {
     pub server: String,
 }
 
-/// What may hold a port of a testbed: ourselves, or the daemon of the machines.
+/// Programs that may hold a port of a testbed: Flotilla itself, or the daemon of the machines.
 const OURS: &[&str] = &["flotilla", "lxd", "incusd"];
 
 pub struct Ports;

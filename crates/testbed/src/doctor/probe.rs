@@ -22,7 +22,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub answer: Answer,
-    /// How far its clock is ahead of ours, in seconds.
+    /// Seconds by which its clock is ahead of ours.
     pub skew: Option<i64>,
 }
 

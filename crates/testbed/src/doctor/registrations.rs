@@ -24,14 +24,14 @@ use crate::spec::Mode;
 
 const SECRETS: Resource = Resource::namespaced("", "v1", "Secret", "secrets");
 const LEASES: Resource = Resource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
-/// An agent renews its lease several times within its duration; this much beyond it, and nobody does.
+/// An agent renews its lease several times within its duration; past this grace period, it has stopped doing so.
 const LEASE_GRACE_SECONDS: i64 = 10;
 const LEASE_SECONDS: i64 = 40;
 
 #[derive(Debug)]
 pub struct Seen {
     pub clusters: Result<Vec<ClusterSeen>, String>,
-    /// What the testbed says there should be, and how.
+    /// The members the testbed should have, with their modes.
     pub expected: Vec<(String, Mode)>,
 }
 

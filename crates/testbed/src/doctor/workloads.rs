@@ -10,7 +10,7 @@ use object::Object;
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, broken};
 
-/// One cause often stops many; the first few tell.
+/// One cause often stops many workloads; the first few findings are enough.
 const NAMED_MAX: usize = 20;
 
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ const PASSING_LABELS: [&str; 5] = [
     "apps.kubernetes.io/pod-index",
 ];
 
-/// Looks for the pod anew for each connection.
+/// Looks up the pod again for each connection.
 pub struct Following {
     exposure: Exposure,
     client: Mutex<Option<ClusterClient>>,
@@ -114,7 +114,7 @@ impl Dial for Following {
     }
 }
 
-/// What was typed after `--pod`: labels, or the name of a pod. A pod that its owner would replace by another is
+/// Parses the value of `--pod`: labels, or the name of a pod. A pod that its owner would replace by another is
 /// followed by its labels.
 pub async fn understand(client: &ClusterClient, namespace: &str, typed: &str) -> anyhow::Result<PodChoice> {
     if typed.contains(['=', '!', ',', '(']) {

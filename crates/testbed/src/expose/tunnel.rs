@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 
 use crate::expose::pod::Found;
 
-/// How long an answer may take to begin or go on after the question has ended.
+/// Time a response may take to begin or continue after the request has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
 pub async fn open(kubeconfig: &Path, pod: &Found, port: u16) -> anyhow::Result<Box<dyn Pipe>> {

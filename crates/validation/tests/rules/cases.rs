@@ -21,11 +21,11 @@ pub struct Case {
     pub old: Option<Value>,
     /// A part of the object that is stored.
     pub becomes: Option<Value>,
-    /// What the webhook says.
+    /// The message of the webhook.
     pub denied: Option<String>,
-    /// What the schema says.
+    /// The errors from the schema.
     pub invalid: Option<Vec<String>>,
-    /// What the writer is told beside success.
+    /// The warnings returned with a success.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Why Karmada answers something else, where it does.

@@ -19,7 +19,7 @@ const PROGRAMS: [&str; 5] =
 fn the_real_karmada_answers_as_the_tables_say() {
     let Some(karmada) = Karmada::start() else { return };
     let cases = cases();
-    // What needs flags or gates the webhook was not started with, and what we answer otherwise on purpose.
+    // Leaves out cases that need flags or gates the webhook was started without, and intentional differences.
     let alike = cases
         .iter()
         .filter(|(_, case)| case.differs.is_none() && !case.allow_no_execute_taints && !case.multiple_pod_templates);

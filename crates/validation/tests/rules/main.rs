@@ -1,4 +1,4 @@
-//! What is accepted, changed and refused, kind by kind, from the tables in `testdata/rules`: here, and by the real Karmada.
+//! Checks what is accepted, changed and refused, by kind, from the tables in `testdata/rules`: here and in Karmada.
 //!
 //! A case goes the way a request goes: schema defaults, then what admission changes, then the schema, then the rules.
 #![allow(clippy::print_stderr)] // A skipped test says why.

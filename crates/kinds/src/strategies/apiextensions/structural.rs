@@ -153,7 +153,7 @@ fn check_value_rules(schema: Field<'_>, skip_any_of: bool, skip_first_all_of: bo
     }
 }
 
-/// Go's error for an invalid pattern, as closely as another parser can tell.
+/// Go's error for an invalid pattern, as closely as another parser can determine it.
 fn pattern_problem(pattern: &str) -> Option<String> {
     let error = CompiledPattern::default().is_match(pattern, "").err()?;
     let problem = error.trim_start_matches("error: ");
