@@ -13,9 +13,6 @@ pub type Counts = BTreeMap<String, usize>;
 
 type Sections = BTreeMap<String, Counts>;
 
-/// Becomes an error once every branch in work has landed: a lower count must then be written down by the change that lowers it.
-const LOWER_COUNTS_ARE_ERRORS: bool = false;
-
 const FILES: [(&str, &[Check]); 2] = [
     (
         "xtask/ratchet.toml",
@@ -131,7 +128,7 @@ fn difference(path: &str, check: &Check, found: &Counts, allowed: &Counts) -> Ou
         let count = found.get(name).copied().unwrap_or_default();
         if count < *most {
             let line = format!("{}: {name}: {count}, {path} still allows {most}; run `cargo xtask lower`", check.name);
-            if LOWER_COUNTS_ARE_ERRORS { outcome.errors.push(line) } else { outcome.warnings.push(line) }
+            outcome.warnings.push(line);
         }
     }
     outcome
