@@ -282,3 +282,32 @@ async fn a_status_write_changes_no_metadata_of_karmada_kinds() {
         assert_eq!(replaced.body["metadata"][field], before["metadata"][field], "{field}");
     }
 }
+
+#[tokio::test]
+async fn kinds_without_a_controller_are_accepted_with_a_warning() {
+    let world = world("").await;
+    let target = |kind: &str| json!({"apiVersion": "apps/v1", "kind": kind, "name": "web"});
+    let hpa = json!({"maxReplicas": 3, "scaleTargetRef": target("Deployment"),
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]});
+    let cron = |kind: &str| {
+        let mut reference = target(kind);
+        if kind == "FederatedHPA" {
+            reference["apiVersion"] = json!("autoscaling.karmada.io/v1alpha1");
+        }
+        json!({"scaleTargetRef": reference, "rules": [{"name": "r", "schedule": "0 0 * * *", "targetReplicas": 1, "targetMinReplicas": 1}]})
+    };
+    let service = json!({"types": ["LoadBalancer"], "ports": [{"name": "web", "port": 80}]});
+    let rows = [
+        ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", hpa, "no effect"),
+        ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", cron("FederatedHPA"), "no effect"),
+        ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", cron("Deployment"), ""),
+        ("networking.karmada.io/v1alpha1", "MultiClusterService", "multiclusterservices", service, "no effect"),
+    ];
+    for (index, (group_version, kind, plural, spec, expected)) in rows.into_iter().enumerate() {
+        let path = format!("/apis/{group_version}/namespaces/team/{plural}");
+        let reply = world.ask("POST", &path, object(group_version, kind, &format!("x{index}"), spec)).await;
+        assert_eq!(reply.code, 201, "{kind}: {}", reply.body);
+        let is_warned = reply.warnings.iter().any(|warning| warning.contains("no effect"));
+        assert_eq!(is_warned, !expected.is_empty(), "{kind}: {:?}", reply.warnings);
+    }
+}

@@ -175,6 +175,19 @@ pub fn warnings(write: &Write<'_>, object: &Object) -> Vec<String> {
     }
 }
 
+/// Returns a warning for an object that no controller handles yet.
+pub fn no_effect_warning(write: &Write<'_>, object: &Object) -> Option<String> {
+    let target = object.str_at(&["spec", "scaleTargetRef", "kind"]);
+    let what = match (write.resource.group.as_str(), write.resource.resource.as_str()) {
+        (hpa::GROUP, "federatedhpas") => "FederatedHPA",
+        (hpa::GROUP, "cronfederatedhpas") if target == "FederatedHPA" => "spec.scaleTargetRef: scaling a FederatedHPA",
+        (networking::GROUP, "multiclusterservices") => "MultiClusterService",
+        (networking::GROUP, "multiclusteringresses") => "MultiClusterIngress",
+        _ => return None,
+    };
+    Some(format!("{what} is stored but has no effect yet"))
+}
+
 /// Errors as Go joins them: one as it is, several in brackets, none twice.
 fn aggregate(errors: &[FieldError]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();

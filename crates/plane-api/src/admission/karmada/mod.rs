@@ -104,7 +104,8 @@ impl Admission for Rules {
         let write = write(attributes, &resource);
         rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
         check_referenced_kind(server, &write, object).map_err(|denial| denial.status())?;
-        rules::warnings(&write, object).into_iter().for_each(|warning| ctx.warn(warning));
+        let warnings = rules::warnings(&write, object).into_iter().chain(rules::no_effect_warning(&write, object));
+        warnings.for_each(|warning| ctx.warn(warning));
         Ok(())
     }
 }
