@@ -1,13 +1,14 @@
 //! `cordon` and `uncordon`: exclude a member from scheduling, or include it again.
 
 use anyhow::bail;
-use api::cluster::{CLUSTERS, ClusterSpec, TAINT_UNSCHEDULABLE};
+use api::cluster::{ClusterSpec, TAINT_UNSCHEDULABLE};
 use api::core::Taint;
 use clap::Args;
-use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use cluster_client::ClusterClient;
 use object::Object;
 use serde_json::{Value, json};
 
+use crate::cluster_taints;
 use crate::console::Console;
 use crate::plane::{Plane, PlaneArgs};
 
@@ -66,18 +67,18 @@ async fn set_cordoned(
     cordoned: bool,
     dry_run: bool,
 ) -> anyhow::Result<()> {
-    let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
-    let cluster = client.get(target.clone()).await?;
     let done = if cordoned { "cordoned" } else { "uncordoned" };
-    let Some(taints) = plan_taints(&cluster, cordoned)? else {
-        console.line(format!("{name} cluster already {done}"))?;
-        return Ok(());
+    let already = cluster_taints::change(client, name, dry_run, |cluster| {
+        let taints = plan_taints(cluster, cordoned)?;
+        Ok((taints.is_none(), taints))
+    })
+    .await?;
+    let (before, after) = match (already, dry_run) {
+        (true, _) => ("already ", ""),
+        (false, true) => ("", " (dry run)"),
+        (false, false) => ("", ""),
     };
-    if !dry_run {
-        client.patch(target, patch_of(&cluster, taints), WriteOptions::default()).await?;
-    }
-    let suffix = if dry_run { " (dry run)" } else { "" };
-    console.line(format!("{name} cluster {done}{suffix}"))?;
+    console.line(format!("{name} cluster {before}{done}{after}"))?;
     Ok(())
 }
 
@@ -97,17 +98,10 @@ fn plan_taints(cluster: &Object, cordoned: bool) -> anyhow::Result<Option<Vec<Va
     Ok(Some(taints))
 }
 
-/// Replaces the list of taints, guarded by the resource version it was read at.
-pub fn patch_of(cluster: &Object, taints: Vec<Value>) -> Patch {
-    let taints = if taints.is_empty() { Value::Null } else { Value::Array(taints) };
-    Patch::merge(json!({
-        "metadata": {"resourceVersion": cluster.resource_version()},
-        "spec": {"taints": taints},
-    }))
-}
-
 #[cfg(test)]
 mod tests {
+    use api::cluster::CLUSTERS;
+    use cluster_client::ResourceRef;
     use cluster_client::testing::MemoryApi;
 
     use super::*;

@@ -2,6 +2,7 @@
 
 pub mod absent;
 pub mod cluster_location;
+mod cluster_taints;
 pub mod console;
 pub mod cordon;
 pub mod describe;

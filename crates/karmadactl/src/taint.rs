@@ -1,13 +1,13 @@
 //! `taint`: updates the taints of clusters.
 
 use anyhow::{anyhow, bail};
-use api::cluster::{CLUSTERS, ClusterSpec};
+use api::cluster::ClusterSpec;
 use api::core::Taint;
 use clap::Args;
-use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
+use cluster_client::ClusterClient;
 
+use crate::cluster_taints;
 use crate::console::Console;
-use crate::cordon::patch_of;
 use crate::plane::{Plane, PlaneArgs};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -78,15 +78,12 @@ async fn apply(console: &Console, client: &ClusterClient, change: &Change, dry_r
 }
 
 async fn apply_to(client: &ClusterClient, name: &str, change: &Change, dry_run: bool) -> anyhow::Result<&'static str> {
-    let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
-    let cluster = client.get(target.clone()).await?;
-    let spec: ClusterSpec = api::read(&cluster)?;
-    let (word, taints) = change.plan(name, &spec.taints)?;
-    if !dry_run {
-        let taints = taints.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-        client.patch(target, patch_of(&cluster, taints), WriteOptions::default()).await?;
-    }
-    Ok(word)
+    cluster_taints::change(client, name, dry_run, |cluster| {
+        let spec: ClusterSpec = api::read(cluster)?;
+        let (word, taints) = change.plan(name, &spec.taints)?;
+        Ok((word, Some(taints.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?)))
+    })
+    .await
 }
 
 impl Change {
