@@ -24,6 +24,13 @@ struct Cell<'a> {
     works: Box<dyn Fn() + Sync + 'a>,
 }
 
+struct CellResult {
+    plane: &'static str,
+    other: &'static str,
+    /// The message of the failed assertion.
+    failure: Option<String>,
+}
+
 #[test]
 fn all_supported_combinations_interoperate() {
     for program in ["karmadactl", "karmada-agent", "kubectl-1.32"] {
@@ -72,13 +79,17 @@ fn all_supported_combinations_interoperate() {
     ];
     // Clients have their own servers; the others share members and run one after the other.
     let (clients, fleets) = cells.split_at(2);
-    let results: Vec<(&str, &str, bool)> = std::thread::scope(|scope| {
+    let results: Vec<CellResult> = std::thread::scope(|scope| {
         let lanes = [clients, fleets].map(|lane| scope.spawn(|| lane.iter().map(outcome).collect::<Vec<_>>()));
         lanes.into_iter().flat_map(|lane| lane.join().expect("failures are caught")).collect()
     });
     let table = table(&results);
     eprintln!("{table}");
-    assert!(results.iter().all(|(_, _, works)| *works), "{table}\nthe plane's log:\n{}", ours.log());
+    let failures: Vec<String> = results
+        .iter()
+        .filter_map(|cell| Some(format!("{} with {}: {}", cell.plane, cell.other, cell.failure.as_ref()?)))
+        .collect();
+    assert!(failures.is_empty(), "the plane's log:\n{}\n{table}\n{}", ours.log(), failures.join("\n"));
     let documented = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/interop.md"));
     assert!(
         documented.expect("docs/interop.md").contains(&table),
@@ -90,14 +101,18 @@ fn cell<'a>(plane: &'static str, other: &'static str, works: impl Fn() + Sync + 
     Cell { plane, other, works: Box::new(works) }
 }
 
-fn outcome(cell: &Cell<'_>) -> (&'static str, &'static str, bool) {
-    (cell.plane, cell.other, catch_unwind(AssertUnwindSafe(|| (cell.works)())).is_ok())
+fn outcome(cell: &Cell<'_>) -> CellResult {
+    let failure = catch_unwind(AssertUnwindSafe(|| (cell.works)())).err().map(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panicked without a message").to_owned()
+    });
+    CellResult { plane: cell.plane, other: cell.other, failure }
 }
 
-fn table(results: &[(&str, &str, bool)]) -> String {
-    let rows = results.iter().map(|(plane, other, works)| {
-        let works = if *works { "works" } else { "FAILS" };
-        format!("| {plane} | {other} | {works} |\n")
+fn table(results: &[CellResult]) -> String {
+    let rows = results.iter().map(|cell| {
+        let works = if cell.failure.is_none() { "works" } else { "FAILS" };
+        format!("| {} | {} | {works} |\n", cell.plane, cell.other)
     });
     format!("| Plane | Other side | |\n|---|---|---|\n{}", rows.collect::<String>())
 }
