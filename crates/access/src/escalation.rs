@@ -1,11 +1,12 @@
 //! Privilege escalation checks on writes of roles and bindings: a user can only grant permissions they hold.
 
+use object::request::User;
 use object::{GroupResource, Object, Status};
 
 use crate::aggregation::is_aggregated;
 use crate::index::PolicyIndex;
 use crate::rule::{PolicyRule, rules_of};
-use crate::user::{Action, ResourceAction, User};
+use crate::{Action, ResourceAction};
 
 pub const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 

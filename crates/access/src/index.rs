@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use object::Object;
 use object::field::go_quote;
+use object::request::User;
+use object::request::user::service_account_user;
 use serde_json::Value;
 
 use crate::rule::{ALL, PolicyRule, describe_missing, quote_list, rules_of, uncovered};
-use crate::user::{AccessDecision, Action, ResourceAction, User, service_account_user};
+use crate::{AccessDecision, Action, ResourceAction};
 
 /// Namespace of cluster roles and cluster role bindings.
 const CLUSTER_WIDE: &str = "";

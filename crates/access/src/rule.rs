@@ -6,7 +6,7 @@ use object::Object;
 use object::field::go_quote;
 use serde_json::{Map, Value};
 
-use crate::user::ResourceAction;
+use crate::ResourceAction;
 
 pub const ALL: &str = "*";
 

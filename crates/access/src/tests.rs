@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use object::Object;
+use object::request::User;
 use serde_json::{Value, json};
 
 use crate::defaults::{self, Correction};
 use crate::escalation::{check_binding_write, check_role_write};
-use crate::impersonation::Impersonation;
+use crate::impersonation;
 use crate::rule::{PolicyRule, rules_of, uncovered};
-use crate::user::ResourceAction;
-use crate::{Action, PolicyIndex, User, aggregation};
+use crate::{Action, PolicyIndex, ResourceAction, aggregation};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -214,14 +214,13 @@ fn an_aggregation_rule_needs_every_right() {
 
 #[test]
 fn impersonation_requires_permission_for_each_attribute() {
-    let wanted = Impersonation {
-        user: "system:serviceaccount:a:robot".into(),
+    let wanted = User {
+        name: "system:serviceaccount:a:robot".into(),
         uid: "7".into(),
         groups: vec!["dev".into()],
         extra: BTreeMap::from([("scopes".into(), vec!["s1".into()])]),
     };
-    let asked: Vec<String> = wanted
-        .actions()
+    let asked: Vec<String> = impersonation::actions(&wanted)
         .iter()
         .map(|action| match action {
             Action::Resource(a) => {
@@ -239,15 +238,15 @@ fn impersonation_requires_permission_for_each_attribute() {
             "impersonate authentication.k8s.io/uids/ /7",
         ]
     );
-    assert_eq!(wanted.check(), Ok(()));
-    assert_eq!(wanted.into_user().groups, ["dev", "system:authenticated"]);
-    let groups = |user: &str| Impersonation { user: user.into(), ..Impersonation::default() }.into_user().groups;
+    assert_eq!(impersonation::check(&wanted), Ok(()));
+    assert_eq!(impersonation::into_user(wanted).groups, ["dev", "system:authenticated"]);
+    let groups = |user: &str| impersonation::into_user(User::new(user, &[])).groups;
     assert_eq!(
         groups("system:serviceaccount:a:robot"),
         ["system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"]
     );
     assert_eq!(groups("system:anonymous"), ["system:unauthenticated"]);
-    assert!(Impersonation { groups: vec!["g".into()], ..Impersonation::default() }.check().is_err());
+    assert!(impersonation::check(&User::new("", &["g"])).is_err());
 }
 
 #[test]

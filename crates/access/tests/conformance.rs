@@ -6,10 +6,10 @@ mod kube;
 
 use std::collections::BTreeMap;
 
-use access::user::ResourceAction;
-use access::{Action, PolicyIndex, User, defaults};
+use access::{Action, PolicyIndex, ResourceAction, defaults};
 use kube::KubeApiServer;
 use object::Object;
+use object::request::User;
 use serde_json::{Value, json};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::{
-    ApiCall, Backend, ClusterClient, ConnectError, Endpoint, Identity, Patch, PatchKind, Reply, ResourceRef, Verb,
-    WatchCall, WatchEvents, WriteOptions,
+    ApiCall, ApiRequest, Backend, ClusterClient, ConnectError, Endpoint, Identity, Patch, PatchKind, Reply,
+    ResourceRef, Subresource, WatchCall, WatchEvents, WriteOptions,
 };
 use object::{GroupVersionResource, Object, Status, patch};
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ pub fn connect(plane: ClusterClient) -> Result<ClusterClient, ConnectError> {
 struct UpdateInstead {
     plane: ClusterClient,
     /// Resources and subresources that may not be patched; tried only once. An agent writes few kinds.
-    forbidden: Mutex<HashSet<(GroupVersionResource, Option<String>)>>,
+    forbidden: Mutex<HashSet<(GroupVersionResource, Option<Subresource>)>>,
 }
 
 impl UpdateInstead {
@@ -33,22 +33,22 @@ impl UpdateInstead {
         patch::merge::apply(&mut changed, &body.body).map_err(|error| error.to_status())?;
         let object =
             Object::from_value(changed).ok_or_else(|| Status::internal("the patched value is not an object"))?;
-        self.plane.call(target, Verb::Update { object, options }).await
+        self.plane.call(target, ApiRequest::Update { object, options }).await
     }
 }
 
 #[async_trait]
 impl Backend for UpdateInstead {
     async fn call(&self, _: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        let ApiCall { target, verb } = request;
-        let (patch, options) = match verb {
-            Verb::Patch { patch, options } if patch.kind == PatchKind::Merge => (patch, options),
+        let ApiCall { target, request } = request;
+        let (patch, options) = match request {
+            ApiRequest::Patch { patch, options } if patch.kind == PatchKind::Merge => (patch, options),
             other => return self.plane.call(target, other).await,
         };
         let kind = (target.gvr.clone(), target.subresource.clone());
         if !self.forbidden.lock().contains(&kind) {
-            let verb = Verb::Patch { patch: patch.clone(), options: options.clone() };
-            match self.plane.call(target.clone(), verb).await {
+            let request = ApiRequest::Patch { patch: patch.clone(), options: options.clone() };
+            match self.plane.call(target.clone(), request).await {
                 Err(status) if status.code == 403 => {}
                 answer => return answer,
             }
@@ -85,7 +85,7 @@ mod tests {
             "data": {"kept": "1"}});
         let stored = api.seed(&gvr, Object::from_value(map).expect("a map"));
         api.set_fault(|call| {
-            matches!(call.verb, Verb::Patch { .. }).then(|| Status::new(403, "Forbidden", "cannot patch"))
+            matches!(call.request, ApiRequest::Patch { .. }).then(|| Status::new(403, "Forbidden", "cannot patch"))
         });
         let client = connect(api.client()).expect("always connects");
         let target = || ResourceRef::namespaced(&gvr, "n", "a");

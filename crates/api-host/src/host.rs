@@ -1,5 +1,6 @@
 //! Opens, serves and stops an API server with its store, certificates and listener.
 
+use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +25,7 @@ use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::direct::Direct;
 use apiserver::http::{Listening, listen};
 use apiserver::server::{Handlers, Server, ServerConfig};
-use cluster_client::{Backend, ClusterClient, Endpoint, Identity, UserInfo};
-use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
+use cluster_client::{Backend, ClusterClient, Endpoint, Identity, User};
 use kinds::Kind;
 use object::Object;
 use pki::authority::CertificateAuthority;
@@ -122,16 +122,16 @@ impl ApiHost<TcpListener> {
 
 impl<L> ApiHost<L> {
     /// Returns an in-process client.
-    pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
+    pub fn client(&self, user: User) -> anyhow::Result<ClusterClient> {
         connect(&direct(&self.server), user)
     }
 
     /// Returns the clients and parameters for Kubernetes' own controllers.
     pub fn controllers(&self, clock: Arc<dyn Clock>) -> anyhow::Result<(ControllerClients, ControllerParameters)> {
-        let manager = self.client(UserInfo::new(MANAGER.0, MANAGER.1))?;
+        let manager = self.client(User::new(MANAGER.0, MANAGER.1))?;
         let direct = direct(&self.server);
         let acting = move |name: &str| {
-            connect(&direct, UserInfo::service_account("kube-system", name)).expect("a direct connection cannot fail")
+            connect(&direct, User::service_account("kube-system", name)).expect("a direct connection cannot fail")
         };
         let signer = JwtSigner::new(self.certificates.service_account_key.clone());
         let sign_token: SignToken = Arc::new(move |claims| signer.sign(claims).map_err(|error| error.to_string()));
@@ -175,7 +175,7 @@ fn direct(server: &Arc<Server>) -> Arc<dyn Backend> {
     Arc::new(Direct::new(Arc::clone(server)))
 }
 
-fn connect(direct: &Arc<dyn Backend>, user: UserInfo) -> anyhow::Result<ClusterClient> {
+fn connect(direct: &Arc<dyn Backend>, user: User) -> anyhow::Result<ClusterClient> {
     Ok(ClusterClient::connect(Endpoint::Direct { server: Arc::clone(direct), identity: Identity::of(user) })?)
 }
 

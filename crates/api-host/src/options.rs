@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver::audit::{Level, Policy, Rotation};
-use apiserver::auth::{OidcConfig, User};
+use apiserver::auth::OidcConfig;
 use apiserver::documents::Version;
 use apiserver::limits::LimitsConfig;
+use object::request::User;
 use pki::token::Secret;
 
 /// Storage engine for objects.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use access::User;
 use jiff::Timestamp;
 use kinds::WriteContext;
+use object::request::User;
 use parking_lot::Mutex;
 
 /// One request's surroundings.

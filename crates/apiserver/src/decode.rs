@@ -7,14 +7,14 @@ use std::fmt;
 
 use kinds::protobuf::{self, ProtobufError};
 use object::depth::{self, DEPTH_MAX};
+use object::request::FieldValidation;
 use object::{GroupVersion, GroupVersionKind, Object, Status, schema};
+use refusal::{cannot_be_handled, json_problem, not_a_map, not_registered, unrecognized, wrong_kind};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
-use crate::request::Validation;
 use crate::served_resources::Resource;
-use refusal::{cannot_be_handled, json_problem, not_a_map, not_registered, unrecognized, wrong_kind};
 
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -139,7 +139,7 @@ pub fn read_object(
     ctx: &Context,
     resource: &Resource,
     decoded: Decoded,
-    validation: Validation,
+    validation: FieldValidation,
 ) -> Result<Object, Status> {
     let Decoded { value, duplicates } = decoded;
     // A bare null decodes into an object without fields, as in Go.
@@ -176,7 +176,7 @@ pub fn shape(
     ctx: &Context,
     resource: &Resource,
     object: Object,
-    validation: Validation,
+    validation: FieldValidation,
     mut complaints: Vec<String>,
 ) -> Result<Object, Status> {
     let kind = &resource.kind;
@@ -207,16 +207,21 @@ pub fn shape(
     Ok(object)
 }
 
-fn report(ctx: &Context, resource: &Resource, complaints: Vec<String>, validation: Validation) -> Result<(), Status> {
+fn report(
+    ctx: &Context,
+    resource: &Resource,
+    complaints: Vec<String>,
+    validation: FieldValidation,
+) -> Result<(), Status> {
     match validation {
-        Validation::Strict if !complaints.is_empty() => {
+        FieldValidation::Strict if !complaints.is_empty() => {
             let (kind, version) = (&resource.kind.gvk.kind, &resource.kind.gvk.version);
             let list = complaints.join(", ");
             Err(Status::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}"
             )))
         }
-        Validation::Warn => {
+        FieldValidation::Warn => {
             complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
             Ok(())
         }

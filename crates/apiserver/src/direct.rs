@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use access::User;
-use access::impersonation::Impersonation;
+use access::impersonation;
 use async_trait::async_trait;
 use bytes::Bytes;
-use cluster_client::backend::{Backend, Identity, Origin, UserInfo};
+use cluster_client::backend::{Backend, Identity, Origin};
 use cluster_client::call::{
-    self, ApiCall, ObjectList, PatchKind, Reply, ReplyBody, ResourceRef, Verb, WatchCall, WatchEvent, WatchEvents,
+    ApiCall, ApiRequest, ObjectList, Reply, ReplyBody, ResourceRef, WatchCall, WatchEvent, WatchEvents,
 };
 use futures::StreamExt;
-use object::selector::{FieldSelector, LabelSelector};
+use object::request::{Verb, WriteOptions};
 use object::{GroupVersionResource, Object, Status};
 
 use crate::audit::Record;
@@ -20,14 +19,10 @@ use crate::context::Context;
 use crate::convert;
 use crate::decode::{self, Decoded};
 use crate::http::{Peer, RequestBody};
-use crate::request::{
-    DeleteOptions, ListOptions, Propagation, RequestInfo, ResourceVersionMatch, Validation, WriteOptions,
-    parse_revision,
-};
+use crate::request::{ListSelection, RequestInfo, parse_revision};
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::subresource;
-use crate::verbs::patch::PatchType;
 use crate::verbs::watch::WatchItem;
 use crate::verbs::{self, Answer, Target};
 
@@ -46,14 +41,15 @@ impl Direct {
 
     /// The caller, or whom it acts as when it may.
     async fn context(&self, identity: &Identity) -> Result<Context, Status> {
-        let caller = user_of(&identity.user);
-        let Some(wanted) = identity.impersonated.clone() else { return Ok(Context::new(Arc::new(caller), AGENT)) };
-        let wanted = Impersonation { user: wanted.name, uid: wanted.uid, groups: wanted.groups, extra: wanted.extra };
-        wanted.check().map_err(Status::bad_request)?;
-        for action in wanted.actions() {
-            self.server.auth.require(&self.server, &caller, &action).await?;
+        let caller = &identity.user;
+        let Some(wanted) = &identity.impersonated else {
+            return Ok(Context::new(Arc::new(caller.clone()), AGENT));
+        };
+        impersonation::check(wanted).map_err(Status::bad_request)?;
+        for action in impersonation::actions(wanted) {
+            self.server.auth.require(&self.server, caller, &action).await?;
         }
-        Ok(Context::new(Arc::new(wanted.into_user()), AGENT))
+        Ok(Context::new(Arc::new(impersonation::into_user(wanted.clone())), AGENT))
     }
 
     fn find(&self, gvr: &GroupVersionResource) -> Result<Arc<Resource>, Status> {
@@ -61,7 +57,7 @@ impl Direct {
         found.ok_or_else(Status::resource_not_served)
     }
 
-    async fn authorize(&self, ctx: &Context, target: &Target, verb: &'static str) -> Result<(), Status> {
+    async fn authorize(&self, ctx: &Context, target: &Target, verb: Verb) -> Result<(), Status> {
         let info = RequestInfo {
             namespace: target.namespace.clone(),
             subresource: target.subresource.clone(),
@@ -84,34 +80,25 @@ impl Direct {
         })
     }
 
-    async fn write(&self, ctx: &Context, target: &Target, verb: Verb) -> Result<Answer, Status> {
+    async fn write(&self, ctx: &Context, target: &Target, request: ApiRequest) -> Result<Answer, Status> {
         let server = &self.server;
-        match verb {
-            Verb::Create { object, options } => {
-                let options = write_options(options, None);
+        match request {
+            ApiRequest::Create { object, options } => {
                 let object = self.shape(ctx, target, object, &options)?;
                 verbs::create::create(server, ctx, target, object, &options).await
             }
-            Verb::Update { object, options } => {
-                let options = write_options(options, None);
+            ApiRequest::Update { object, options } => {
                 let object = self.shape(ctx, target, object, &options)?;
                 verbs::update::replace(server, ctx, target, object, &options).await
             }
-            Verb::Patch { patch, options } => {
-                let (patch_type, force) = match patch.kind {
-                    PatchKind::Json => (PatchType::Json, None),
-                    PatchKind::Merge => (PatchType::Merge, None),
-                    PatchKind::Strategic => (PatchType::Strategic, None),
-                    PatchKind::Apply { force } => (PatchType::Apply, Some(force)),
-                };
-                let mut options = write_options(options, force);
-                if patch_type == PatchType::Apply && options.field_manager.is_empty() {
-                    options.field_manager = AGENT.to_owned();
+            ApiRequest::Patch { patch, mut options } => {
+                if patch.kind.is_apply() {
+                    options.field_manager.get_or_insert_with(|| AGENT.to_owned());
                 }
-                verbs::patch::patch_value(server, ctx, target, patch_type, patch.body, &options).await
+                verbs::patch::patch_value(server, ctx, target, patch.kind, patch.body, &options).await
             }
-            Verb::Delete(options) => verbs::delete::delete(server, ctx, target, &delete_options(options)).await,
-            Verb::Get { .. } | Verb::List(_) | Verb::DeleteCollection { .. } => {
+            ApiRequest::Delete(options) => verbs::delete::delete(server, ctx, target, &options.into()).await,
+            ApiRequest::Get { .. } | ApiRequest::List(_) | ApiRequest::DeleteCollection { .. } => {
                 Err(Status::internal("reads do not come this way"))
             }
         }
@@ -119,7 +106,7 @@ impl Direct {
 
     fn shape(&self, ctx: &Context, target: &Target, object: Object, options: &WriteOptions) -> Result<Object, Status> {
         let decoded = Decoded { value: object.into_value(), duplicates: Vec::new() };
-        decode::read_object(ctx, &target.resource, decoded, options.validation)
+        decode::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())
     }
 
     async fn special(
@@ -127,24 +114,20 @@ impl Direct {
         ctx: &Context,
         target: &Target,
         kind: &kinds::SubresourceKind,
-        verb: Verb,
+        request: ApiRequest,
     ) -> Result<Answer, Status> {
-        let (name, options, content_type, body) = match verb {
-            Verb::Get { .. } => ("get", call::WriteOptions::default(), None, Bytes::new()),
-            Verb::Create { object, options } => ("create", options, None, object.encode()),
-            Verb::Update { object, options } => ("update", options, None, object.encode()),
-            Verb::Patch { patch, options } => {
-                let content_type = match patch.kind {
-                    PatchKind::Json => "application/json-patch+json",
-                    PatchKind::Merge => "application/merge-patch+json",
-                    PatchKind::Strategic => "application/strategic-merge-patch+json",
-                    PatchKind::Apply { .. } => "application/apply-patch+yaml",
-                };
-                ("patch", options, Some(content_type.to_owned()), Bytes::from(patch.body.to_string()))
+        let verb = request.verb();
+        let (options, content_type, body) = match request {
+            ApiRequest::Get { .. } => (WriteOptions::default(), None, Bytes::new()),
+            ApiRequest::Create { object, options } | ApiRequest::Update { object, options } => {
+                (options, None, object.encode())
             }
-            _ => return Err(Status::method_not_allowed(&target.resource.kind.group_resource(), "delete")),
+            ApiRequest::Patch { patch, options } => {
+                (options, Some(patch.kind.content_type().to_owned()), Bytes::from(patch.body.to_string()))
+            }
+            _ => return Err(Status::method_not_allowed(&target.resource.kind.group_resource(), Verb::Delete)),
         };
-        let asked = subresource::Call { verb: name, options: write_options(options, None), content_type, body };
+        let asked = subresource::Call { verb, options, content_type, body };
         subresource::answer(&self.server, ctx, target, kind, &asked).await
     }
 }
@@ -152,19 +135,21 @@ impl Direct {
 impl Direct {
     /// The audit record of a write, when the policy covers controllers in this process.
     fn record(&self, identity: &Identity, request: &ApiCall) -> Option<Record> {
-        if matches!(request.verb, Verb::Get { .. } | Verb::List(_)) {
+        let ApiCall { target, request } = request;
+        if request.verb().is_read_only() {
             return None;
         }
-        let ApiCall { target, verb } = request;
-        let record = self.server.audit.begin_in_process(&user_of(&identity.user), || RequestInfo {
+        let record = self.server.audit.begin_in_process(&identity.user, || RequestInfo {
             namespace: target.namespace.clone().unwrap_or_default(),
             name: target.name.clone().unwrap_or_default(),
-            subresource: target.subresource.clone().unwrap_or_default(),
-            ..RequestInfo::on(target.gvr.clone(), verb_name(verb))
+            subresource: target.subresource.clone(),
+            ..RequestInfo::on(target.gvr.clone(), request.verb())
         })?;
-        match verb {
-            Verb::Create { object, .. } | Verb::Update { object, .. } => record.request_object(|| object.to_value()),
-            Verb::Patch { patch, .. } => record.request_object(|| patch.body.clone()),
+        match request {
+            ApiRequest::Create { object, .. } | ApiRequest::Update { object, .. } => {
+                record.request_object(|| object.to_value());
+            }
+            ApiRequest::Patch { patch, .. } => record.request_object(|| patch.body.clone()),
             _ => {}
         }
         Some(record)
@@ -173,44 +158,43 @@ impl Direct {
     async fn perform(&self, identity: &Identity, request: ApiCall, record: Option<&Record>) -> Result<Reply, Status> {
         let ctx = self.context(identity).await?;
         if let Some(record) = record {
-            record.impersonated(&user_of(&identity.user), &ctx.user);
+            record.impersonated(&identity.user, &ctx.user);
         }
-        let ApiCall { target: wanted, verb } = request;
+        let ApiCall { target: wanted, request } = request;
         let resource = self.find(&wanted.gvr)?;
         let target = Target {
             namespace: if resource.kind.namespaced { wanted.namespace.unwrap_or_default() } else { String::new() },
             name: wanted.name.unwrap_or_default(),
-            subresource: wanted.subresource.unwrap_or_default(),
+            subresource: wanted.subresource,
             resource,
         };
-        self.authorize(&ctx, &target, verb_name(&verb)).await?;
-        let mut reply = match (subresource::special(&target)?, verb) {
-            (Some(kind), verb) => {
-                let answer = self.special(&ctx, &target, &kind, verb).await?;
+        self.authorize(&ctx, &target, request.verb()).await?;
+        let mut reply = match (subresource::special(&target)?, request) {
+            (Some(kind), request) => {
+                let answer = self.special(&ctx, &target, &kind, request).await?;
                 self.reply(&target.resource, answer).await?
             }
-            (None, Verb::Create { object, options }) if !target.resource.kind.stored => {
-                let options = write_options(options, None);
+            (None, ApiRequest::Create { object, options }) if !target.resource.kind.stored => {
                 let object = self.shape(&ctx, &target, object, &options)?;
                 let object = crate::reviews::answer(&self.server, &ctx, &target, object, options).await?;
                 Reply::object(201, Arc::new(object))
             }
-            (None, Verb::Get { resource_version }) => {
+            (None, ApiRequest::Get { resource_version }) => {
                 let revision = resource_version.as_deref().map(parse_revision).transpose()?;
                 let answer = verbs::get::get(&self.server, &target, revision).await?;
                 self.reply(&target.resource, answer).await?
             }
-            (None, Verb::List(options)) => {
-                let listed = verbs::list::list(&self.server, &target, &list_options(options)?).await?;
+            (None, ApiRequest::List(options)) => {
+                let listed = verbs::list::list(&self.server, &target, &ListSelection::of(options)?).await?;
                 self.list_reply(&target.resource, listed).await?
             }
-            (None, Verb::DeleteCollection { delete, list }) => {
-                let (list, delete) = (list_options(list)?, delete_options(delete));
+            (None, ApiRequest::DeleteCollection { delete, list }) => {
+                let (list, delete) = (ListSelection::of(list)?, delete.into());
                 let listed = verbs::delete::delete_collection(&self.server, &ctx, &target, &list, &delete).await?;
                 self.list_reply(&target.resource, listed).await?
             }
-            (None, verb) => {
-                let answer = self.write(&ctx, &target, verb).await?;
+            (None, request) => {
+                let answer = self.write(&ctx, &target, request).await?;
                 self.reply(&target.resource, answer).await?
             }
         };
@@ -240,19 +224,13 @@ impl Backend for Direct {
             resource: resource.clone(),
             namespace: request.namespace.unwrap_or_default(),
             name: String::new(),
-            subresource: String::new(),
+            subresource: None,
         };
-        self.authorize(&ctx, &target, "watch").await?;
-        let mut options = list_options(call::ListOptions {
-            label_selector: request.label_selector,
-            field_selector: request.field_selector,
-            resource_version: request.resource_version,
-            ..call::ListOptions::default()
-        })?;
-        options.bookmarks = request.bookmarks || request.send_initial_events;
-        options.send_initial_events = request.send_initial_events.then_some(true);
-        options.timeout_seconds = request.timeout.map(|t| t.as_secs().max(1));
-        let watch = verbs::watch::watch(&self.server, &target, &options).await?;
+        self.authorize(&ctx, &target, Verb::Watch).await?;
+        let mut options = request.options;
+        // A streaming list ends its initial events by a bookmark.
+        options.bookmarks |= options.send_initial_events == Some(true);
+        let watch = verbs::watch::watch(&self.server, &target, &ListSelection::of(options)?).await?;
         let state = (self.server.clone(), resource, watch);
         let events = futures::stream::unfold(state, |(server, resource, mut watch)| async move {
             let items = watch.next().await?;
@@ -323,66 +301,5 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
                 },
             }
         }
-    }
-}
-
-fn user_of(user: &UserInfo) -> User {
-    let UserInfo { name, uid, groups, extra } = user.clone();
-    User { name, uid, groups, extra }
-}
-
-fn verb_name(verb: &Verb) -> &'static str {
-    match verb {
-        Verb::Get { .. } => "get",
-        Verb::List(_) => "list",
-        Verb::Create { .. } => "create",
-        Verb::Update { .. } => "update",
-        Verb::Patch { .. } => "patch",
-        Verb::Delete(_) => "delete",
-        Verb::DeleteCollection { .. } => "deletecollection",
-    }
-}
-
-fn write_options(options: call::WriteOptions, force: Option<bool>) -> WriteOptions {
-    WriteOptions {
-        dry_run: options.dry_run,
-        field_manager: options.field_manager.unwrap_or_default(),
-        validation: match options.field_validation {
-            Some(call::FieldValidation::Strict) => Validation::Strict,
-            Some(call::FieldValidation::Ignore) => Validation::Ignore,
-            _ => Validation::Warn,
-        },
-        force,
-    }
-}
-
-fn list_options(options: call::ListOptions) -> Result<ListOptions, Status> {
-    let refuse = |error: object::selector::SelectorError| Status::bad_request(error.to_string());
-    Ok(ListOptions {
-        labels: LabelSelector::parse(options.label_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
-        fields: FieldSelector::parse(options.field_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
-        limit: options.limit.unwrap_or(0) as usize,
-        continue_token: options.continue_token,
-        resource_version: options.resource_version.as_deref().map(parse_revision).transpose()?,
-        version_match: options.resource_version_match.map(|m| match m {
-            call::VersionMatch::Exact => ResourceVersionMatch::Exact,
-            call::VersionMatch::NotOlderThan => ResourceVersionMatch::NotOlderThan,
-        }),
-        ..ListOptions::default()
-    })
-}
-
-fn delete_options(options: call::DeleteOptions) -> DeleteOptions {
-    DeleteOptions {
-        dry_run: options.dry_run,
-        grace_period_seconds: options.grace_period_seconds,
-        propagation: options.propagation_policy.map(|p| match p {
-            call::PropagationPolicy::Orphan => Propagation::Orphan,
-            call::PropagationPolicy::Background => Propagation::Background,
-            call::PropagationPolicy::Foreground => Propagation::Foreground,
-        }),
-        uid: options.preconditions.uid,
-        resource_version: options.preconditions.resource_version,
-        raw: serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "DeleteOptions"}),
     }
 }

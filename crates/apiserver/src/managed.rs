@@ -4,11 +4,12 @@ use std::sync::LazyLock;
 
 use object::patch::apply::{self, ApplyContext};
 use object::patch::fieldset::{Path, Set};
+use object::request::Subresource;
+use object::request::WriteOptions;
 use object::schema::Schema;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 
 use crate::context::Context;
-use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::verbs::Target;
 
@@ -21,11 +22,15 @@ pub fn on_write(
     new: &mut Object,
     options: &WriteOptions,
 ) {
-    let manager = match options.field_manager.as_str() {
-        "" => ctx.default_manager(),
-        named => named.to_owned(),
-    };
+    let manager = options.field_manager.clone().unwrap_or_else(|| ctx.default_manager());
     with_context(server, ctx, target, |apply_context| apply::update_managers(apply_context, live, new, &manager));
+}
+
+/// The manager of an applied configuration; `force` takes over fields from other managers.
+#[derive(Clone, Copy)]
+pub struct Ownership<'a> {
+    pub manager: &'a str,
+    pub force: bool,
 }
 
 /// Merges an applied configuration into `live`.
@@ -35,11 +40,11 @@ pub fn apply(
     target: &Target,
     live: Option<&Object>,
     applied: &Object,
-    options: &WriteOptions,
+    ownership: &Ownership<'_>,
 ) -> Result<Object, Status> {
-    let force = options.force.unwrap_or(false);
+    let Ownership { manager, force } = *ownership;
     with_context(server, ctx, target, |apply_context| {
-        apply::apply(apply_context, live, applied, &options.field_manager, force).map_err(|error| error.to_status())
+        apply::apply(apply_context, live, applied, manager, force).map_err(|error| error.to_status())
     })
 }
 
@@ -54,7 +59,7 @@ fn with_context<T>(server: &Server, ctx: &Context, target: &Target, work: impl F
     work(ApplyContext {
         schema: &kind.schema,
         versions: &versions,
-        subresource: &target.subresource,
+        subresource: Subresource::name_of(target.subresource.as_ref()),
         now: ctx.now,
         reset_fields: reset_fields(target),
     })
@@ -64,9 +69,9 @@ fn with_context<T>(server: &Server, ctx: &Context, target: &Target, work: impl F
 fn reset_fields(target: &Target) -> Option<&'static Set> {
     static STATUS: LazyLock<Set> = LazyLock::new(|| Set::from_iter([Path::fields(&["status"])]));
     static SPEC: LazyLock<Set> = LazyLock::new(|| Set::from_iter([Path::fields(&["spec"])]));
-    match target.subresource.as_str() {
-        "" if target.resource.kind.has_status() => Some(&STATUS),
-        "status" => Some(&SPEC),
+    match &target.subresource {
+        None if target.resource.kind.has_status() => Some(&STATUS),
+        Some(Subresource::Status) => Some(&SPEC),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use object::request::{Subresource, Verb};
 use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
@@ -18,7 +19,7 @@ const SERIES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RequestLabels {
-    verb: &'static str,
+    verb: Verb,
     group: String,
     version: String,
     resource: String,
@@ -33,14 +34,15 @@ impl RequestLabels {
             return unlabelled;
         }
         let found = served.find(&info.group, &info.version, &info.resource);
-        let is_subresource =
-            |resource: &Resource| info.subresource.is_empty() || resource.kind.subresource(&info.subresource).is_some();
+        let is_subresource = |resource: &Resource| {
+            info.subresource.as_ref().is_none_or(|subresource| resource.kind.subresource(subresource).is_some())
+        };
         let group_and_version =
             |labels: Self| Self { group: info.group.clone(), version: info.version.clone(), ..labels };
         match found {
             Some(resource) if is_subresource(&resource) => Self {
                 resource: info.resource.clone(),
-                subresource: info.subresource.clone(),
+                subresource: Subresource::name_of(info.subresource.as_ref()).to_owned(),
                 ..group_and_version(unlabelled)
             },
             // The resources of other servers are not known here.
@@ -49,7 +51,7 @@ impl RequestLabels {
         }
     }
 
-    fn unlabelled(verb: &'static str, code: u16) -> Self {
+    fn unlabelled(verb: Verb, code: u16) -> Self {
         let none = String::new;
         Self { verb, group: none(), version: none(), resource: none(), subresource: none(), code }
     }
@@ -113,7 +115,7 @@ impl Metrics {
                 writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", text(labels), labels.code, series.count);
         }
         head(out, "apiserver_request_duration_seconds", "histogram", "Time from request to answer.");
-        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != "watch") {
+        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != Verb::Watch) {
             let labels = format!("{},code=\"{}\"", text(labels), labels.code);
             for (limit, count) in SECONDS_BUCKETS.iter().zip(series.buckets) {
                 let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{labels},le=\"{limit}\"}} {count}");
@@ -127,7 +129,7 @@ impl Metrics {
 
 fn text(labels: &RequestLabels) -> String {
     let RequestLabels { verb, group, version, resource, subresource, .. } = labels;
-    let verb = verb.to_uppercase();
+    let verb = verb.as_str().to_uppercase();
     format!(
         "verb=\"{verb}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
         escape(group),

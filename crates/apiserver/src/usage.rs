@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use http::Response;
 use kinds::printers::CrdPrinter;
 use kinds::{Kind, OwnSchema, Priority, Strategy};
+use object::request::Verb;
 use object::schema::Schema;
 use object::selector::LabelSelector;
 use object::{GroupResource, GroupVersionKind, Object, Status};
 use serde_json::{Value, json};
 
-use crate::request::ListOptions;
+use crate::request::ListSelection;
 use crate::respond::{self, Body, Format};
 use crate::server::Server;
 use crate::subresource::{ConnectHandler, ConnectRequest};
@@ -44,7 +45,7 @@ pub struct UsageApi {
 #[async_trait]
 impl ConnectHandler for UsageApi {
     fn handles(&self, target: &Target) -> bool {
-        target.resource.kind.gvk.group == GROUP && target.subresource.is_empty()
+        target.resource.kind.gvk.group == GROUP && target.subresource.is_none()
     }
 
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
@@ -52,11 +53,11 @@ impl ConnectHandler for UsageApi {
         if !target.resource.kind.allows(incoming.info.verb) {
             return Err(Status::method_not_served());
         }
-        let options = ListOptions::parse(&incoming.query)?;
+        let selection = ListSelection::parse(&incoming.query)?;
         let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
         let text = |text: &'_ str| (!text.is_empty()).then(|| text.to_owned());
         let (namespace, name) = (text(&target.namespace), text(&target.name));
-        let asked = Asked { namespace: namespace.as_deref(), name: name.as_deref(), labels: Some(&options.labels) };
+        let asked = Asked { namespace: namespace.as_deref(), name: name.as_deref(), labels: Some(&selection.labels) };
         let found = match target.resource.kind.plural.as_str() {
             "pods" => self.source.pods(&asked),
             _ => self.source.nodes(&asked),
@@ -107,7 +108,7 @@ fn kind(name: &str, plural: &str, namespaced: bool, own: (&str, Value), columns:
         storage: gvk.clone(),
         storage_resource: GroupResource::new(GROUP, plural),
         stored: false,
-        verbs: vec!["get", "list"],
+        verbs: vec![Verb::Get, Verb::List],
         subresources: Vec::new(),
         schema: Schema::from_openapi(&openapi).expect("written above, shallow and without references"),
         definition: kinds::openapi::definition_name(GROUP, VERSION, name),

@@ -8,6 +8,7 @@ use auth_world::{Reply, World};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use object::request::Verb;
 use pki::authority::{CertificateAuthority, CertificateRequest};
 use pki::csr::create_csr;
 use pki::key::PrivateKey;
@@ -132,7 +133,7 @@ async fn names_are_one_segment_of_a_path_for_every_kind() {
         assert!(reply.message().contains(problem), "{}", reply.message());
     }
     // No other kind lets such a name through either.
-    for kind in kinds::builtin().iter().filter(|kind| kind.stored && kind.allows("create")) {
+    for kind in kinds::builtin().iter().filter(|kind| kind.stored && kind.allows(Verb::Create)) {
         let (group, version) = (&kind.gvk.group, &kind.gvk.version);
         let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let scope = if kind.namespaced { "/namespaces/default" } else { "" };

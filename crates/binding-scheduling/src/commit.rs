@@ -7,6 +7,7 @@ use api::failover::ANNOTATION_HISTORY;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingStatus, CONDITION_SCHEDULED, TargetCluster};
 use cluster_client::{Patch, WriteOptions};
+use object::request::Subresource;
 use object::time::format_seconds;
 use object::{Object, Status};
 use plane_metrics::ScheduleType;
@@ -303,7 +304,7 @@ async fn patch_status(
     }
     let metadata = json!({"resourceVersion": current.resource_version(), "uid": current.uid()});
     let patch = Patch::merge(json!({"metadata": metadata, "status": status}));
-    let target = scheduler.mirror_of(&binding.key).target(&binding.key).subresource("status");
+    let target = scheduler.mirror_of(&binding.key).target(&binding.key).subresource(Subresource::Status);
     let written = scheduler.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await?;
     scheduler.note_written(&binding.key, &written);
     Ok(())

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use apiserver::auth::{OidcConfig, User};
+use apiserver::auth::OidcConfig;
 use clap::Args;
+use object::request::User;
 use pki::jwt::Algorithm;
 use pki::oidc::OidcRules;
 use pki::tls::client::ServerTrust;

@@ -1,10 +1,10 @@
 //! The trait of an API that a `ClusterClient` can reach, and the identity of the caller.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use object::request::User;
 use object::{Object, Status};
 
 use crate::call::{ApiCall, Reply, ResourceRef, WatchCall, WatchEvents};
@@ -62,43 +62,18 @@ pub trait Origin: Send + Sync {
     fn object(&self) -> Arc<Object>;
 }
 
-/// A user as authenticated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UserInfo {
-    pub name: String,
-    pub uid: String,
-    pub groups: Vec<String>,
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
 /// The identity of a caller.
 ///
 /// In process, `user` is the caller. Over the network the credentials determine the caller and `user` is not sent. In
 /// both cases `impersonated` requests another identity, and the API checks the caller's permission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    pub user: UserInfo,
-    pub impersonated: Option<UserInfo>,
-}
-
-impl UserInfo {
-    pub fn new(name: &str, groups: &[&str]) -> Self {
-        let groups = groups.iter().map(|g| (*g).to_owned()).collect();
-        Self { name: name.to_owned(), groups, ..Self::default() }
-    }
-
-    /// The user that a service account's token authenticates as.
-    pub fn service_account(namespace: &str, name: &str) -> Self {
-        let namespace_group = format!("system:serviceaccounts:{namespace}");
-        Self::new(
-            &format!("system:serviceaccount:{namespace}:{name}"),
-            &["system:serviceaccounts", &namespace_group, "system:authenticated"],
-        )
-    }
+    pub user: User,
+    pub impersonated: Option<User>,
 }
 
 impl Identity {
-    pub fn of(user: UserInfo) -> Self {
+    pub fn of(user: User) -> Self {
         Self { user, impersonated: None }
     }
 }

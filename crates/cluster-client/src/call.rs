@@ -2,9 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::Stream;
+use object::request::{DeleteOptions, ListOptions, PatchKind, Subresource, Verb, WriteOptions};
 use object::{GroupVersionResource, Object, Status};
 use serde_json::Value;
 
@@ -14,18 +14,19 @@ pub struct ResourceRef {
     pub gvr: GroupVersionResource,
     pub namespace: Option<String>,
     pub name: Option<String>,
-    pub subresource: Option<String>,
+    pub subresource: Option<Subresource>,
 }
 
-/// One request: its target and verb.
+/// One call: its target and request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiCall {
     pub target: ResourceRef,
-    pub verb: Verb,
+    pub request: ApiRequest,
 }
 
+/// A verb with its arguments.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verb {
+pub enum ApiRequest {
     Get { resource_version: Option<String> },
     List(ListOptions),
     Create { object: Object, options: WriteOptions },
@@ -35,74 +36,10 @@ pub enum Verb {
     DeleteCollection { delete: DeleteOptions, list: ListOptions },
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListOptions {
-    pub label_selector: Option<String>,
-    pub field_selector: Option<String>,
-    /// Objects per page; `None` requests all at once.
-    pub limit: Option<u64>,
-    pub continue_token: Option<String>,
-    pub resource_version: Option<String>,
-    pub resource_version_match: Option<VersionMatch>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionMatch {
-    Exact,
-    NotOlderThan,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WriteOptions {
-    pub field_manager: Option<String>,
-    pub dry_run: bool,
-    pub field_validation: Option<FieldValidation>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
-    Ignore,
-    Warn,
-    Strict,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     pub kind: PatchKind,
     pub body: Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchKind {
-    Json,
-    Merge,
-    Strategic,
-    /// Server-side apply; `force` takes over fields from their managers.
-    Apply {
-        force: bool,
-    },
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
-    pub preconditions: Preconditions,
-    pub grace_period_seconds: Option<i64>,
-    pub propagation_policy: Option<PropagationPolicy>,
-    pub dry_run: bool,
-}
-
-/// Preconditions of a delete.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preconditions {
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PropagationPolicy {
-    Orphan,
-    Background,
-    Foreground,
 }
 
 /// The response to a successful call.
@@ -139,15 +76,7 @@ pub struct ObjectList {
 pub struct WatchCall {
     pub gvr: GroupVersionResource,
     pub namespace: Option<String>,
-    pub label_selector: Option<String>,
-    pub field_selector: Option<String>,
-    /// Changes after this version; `None` starts with existing objects, as `Added` events.
-    pub resource_version: Option<String>,
-    pub bookmarks: bool,
-    /// A streaming list: existing objects come first, and a bookmark with `initial_events_end` marks their end.
-    pub send_initial_events: bool,
-    /// Lifetime of the watch; `None` lets the server decide.
-    pub timeout: Option<Duration>,
+    pub options: ListOptions,
     /// Request printer columns: objects may then arrive as a `Table` of one row, if the API supports tables.
     pub as_table: bool,
 }
@@ -195,15 +124,23 @@ impl ResourceRef {
         Self { gvr: gvr.clone(), namespace: text(object.namespace()), name: text(object.name()), subresource: None }
     }
 
-    pub fn subresource(mut self, subresource: &str) -> Self {
-        self.subresource = Some(subresource.to_owned());
+    pub fn subresource(mut self, subresource: Subresource) -> Self {
+        self.subresource = Some(subresource);
         self
     }
 }
 
-impl WriteOptions {
-    pub fn managed_by(field_manager: &str) -> Self {
-        Self { field_manager: Some(field_manager.to_owned()), ..Self::default() }
+impl ApiRequest {
+    pub fn verb(&self) -> Verb {
+        match self {
+            Self::Get { .. } => Verb::Get,
+            Self::List(_) => Verb::List,
+            Self::Create { .. } => Verb::Create,
+            Self::Update { .. } => Verb::Update,
+            Self::Patch { .. } => Verb::Patch,
+            Self::Delete(_) => Verb::Delete,
+            Self::DeleteCollection { .. } => Verb::DeleteCollection,
+        }
     }
 }
 
@@ -253,27 +190,3 @@ impl Reply {
         }
     }
 }
-
-macro_rules! wire_names {
-    ($type:ty, $($variant:ident),+) => {
-        impl $type {
-            /// The name in queries and bodies.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => stringify!($variant),)+
-                }
-            }
-
-            pub fn parse(text: &str) -> Option<Self> {
-                match text {
-                    $(stringify!($variant) => Some(Self::$variant),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-wire_names!(VersionMatch, Exact, NotOlderThan);
-wire_names!(FieldValidation, Ignore, Warn, Strict);
-wire_names!(PropagationPolicy, Orphan, Background, Foreground);

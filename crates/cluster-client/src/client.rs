@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use object::request::{DeleteOptions, ListOptions, Subresource, User, WriteOptions};
 use object::{Object, Status};
 
-use crate::backend::{Backend, Identity, Origin, Upgraded, UserInfo};
-use crate::call::{
-    ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, Reply, ResourceRef, Verb, WatchCall, WatchEvents,
-    WriteOptions,
-};
+use crate::backend::{Backend, Identity, Origin, Upgraded};
+use crate::call::{ApiCall, ApiRequest, ObjectList, Patch, Reply, ResourceRef, WatchCall, WatchEvents};
 use crate::remote::bounded::{MemoryBudget, OBJECT_MEMORY_MAX, read_value};
 use crate::remote::config::RemoteConfig;
 use crate::remote::credentials::CredentialError;
@@ -102,7 +100,7 @@ impl ClusterClient {
         let (backend, identity) = match endpoint {
             Endpoint::Direct { server, identity } => (server, identity),
             Endpoint::Remote(config) => {
-                let identity = Identity { user: UserInfo::default(), impersonated: config.impersonate.clone() };
+                let identity = Identity { user: User::default(), impersonated: config.impersonate.clone() };
                 (Arc::new(Remote::new(config)?) as Arc<dyn Backend>, identity)
             }
         };
@@ -110,7 +108,7 @@ impl ClusterClient {
     }
 
     /// The same API, impersonating a user. The API checks the permission.
-    pub fn impersonating(&self, user: UserInfo) -> Self {
+    pub fn impersonating(&self, user: User) -> Self {
         let identity = Identity { user: self.identity.user.clone(), impersonated: Some(user) };
         Self { backend: Arc::clone(&self.backend), identity: Arc::new(identity) }
     }
@@ -125,12 +123,12 @@ impl ClusterClient {
     }
 
     /// Any call; the reply includes the code and the warnings.
-    pub async fn call(&self, target: ResourceRef, verb: Verb) -> Result<Reply, Status> {
-        self.backend.call(&self.identity, ApiCall { target, verb }).await
+    pub async fn call(&self, target: ResourceRef, request: ApiRequest) -> Result<Reply, Status> {
+        self.backend.call(&self.identity, ApiCall { target, request }).await
     }
 
     pub async fn get(&self, target: ResourceRef) -> Result<Arc<Object>, Status> {
-        self.call(target, Verb::Get { resource_version: None }).await?.into_object()
+        self.call(target, ApiRequest::Get { resource_version: None }).await?.into_object()
     }
 
     /// Like `get`, but `None` if not found.
@@ -144,7 +142,7 @@ impl ClusterClient {
 
     /// One page.
     pub async fn list(&self, target: ResourceRef, options: ListOptions) -> Result<ObjectList, Status> {
-        self.call(target, Verb::List(options)).await?.into_list()
+        self.call(target, ApiRequest::List(options)).await?.into_list()
     }
 
     /// Every page, as one consistent list. Restarts if pages expire meanwhile.
@@ -183,7 +181,7 @@ impl ClusterClient {
         object: Object,
         options: WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        self.call(target, Verb::Create { object, options }).await?.into_object()
+        self.call(target, ApiRequest::Create { object, options }).await?.into_object()
     }
 
     /// Replaces the object; its resourceVersion, if set, must match the stored one.
@@ -193,7 +191,7 @@ impl ClusterClient {
         object: Object,
         options: WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        self.call(target, Verb::Update { object, options }).await?.into_object()
+        self.call(target, ApiRequest::Update { object, options }).await?.into_object()
     }
 
     pub async fn update_status(
@@ -202,11 +200,11 @@ impl ClusterClient {
         object: Object,
         options: WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        self.update(target.subresource("status"), object, options).await
+        self.update(target.subresource(Subresource::Status), object, options).await
     }
 
     pub async fn patch(&self, target: ResourceRef, patch: Patch, options: WriteOptions) -> Result<Arc<Object>, Status> {
-        self.call(target, Verb::Patch { patch, options }).await?.into_object()
+        self.call(target, ApiRequest::Patch { patch, options }).await?.into_object()
     }
 
     /// Server-side apply with `force`: a controller takes over conflicting fields.
@@ -216,7 +214,7 @@ impl ClusterClient {
 
     /// Returns the last state of the object, or a `Status` object; the API decides which.
     pub async fn delete(&self, target: ResourceRef, options: DeleteOptions) -> Result<Arc<Object>, Status> {
-        self.call(target, Verb::Delete(options)).await?.into_object()
+        self.call(target, ApiRequest::Delete(options)).await?.into_object()
     }
 
     pub async fn delete_collection(
@@ -225,7 +223,7 @@ impl ClusterClient {
         delete: DeleteOptions,
         list: ListOptions,
     ) -> Result<Reply, Status> {
-        self.call(target, Verb::DeleteCollection { delete, list }).await
+        self.call(target, ApiRequest::DeleteCollection { delete, list }).await
     }
 
     pub async fn watch(&self, request: WatchCall) -> Result<WatchEvents, Status> {

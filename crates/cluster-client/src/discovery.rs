@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, header};
+use object::request::Verb;
 use object::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Status};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -60,8 +61,8 @@ impl ApiResource {
         self.gvr.group_version().kind(self.kind.clone())
     }
 
-    pub fn has_verb(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|v| v == verb)
+    pub fn has_verb(&self, verb: Verb) -> bool {
+        self.verbs.iter().any(|name| name == verb.as_str())
     }
 }
 

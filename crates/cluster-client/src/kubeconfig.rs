@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use object::request::User;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::backend::UserInfo;
 use crate::remote::config::{BasicAuth, ClientCertificate, Credentials, Pem, RemoteConfig};
 use crate::remote::exec::ExecPlugin;
 
@@ -48,7 +48,7 @@ pub enum KubeconfigError {
 pub struct Kubeconfig {
     current_context: String,
     clusters: BTreeMap<String, Cluster>,
-    users: BTreeMap<String, User>,
+    users: BTreeMap<String, UserEntry>,
     contexts: BTreeMap<String, KubeconfigContext>,
 }
 
@@ -71,7 +71,7 @@ struct NamedCluster {
 #[derive(Deserialize)]
 struct NamedUser {
     name: String,
-    user: Option<User>,
+    user: Option<UserEntry>,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +100,7 @@ struct Extension {
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct User {
+struct UserEntry {
     client_certificate: Option<PathBuf>,
     client_certificate_data: Option<String>,
     client_key: Option<PathBuf>,
@@ -119,7 +119,7 @@ struct User {
 }
 
 /// Keeps secrets out of logs.
-impl std::fmt::Debug for User {
+impl std::fmt::Debug for UserEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("User")
     }
@@ -235,7 +235,7 @@ impl Kubeconfig {
             .clusters
             .get(&context.cluster)
             .ok_or_else(|| KubeconfigError::UnknownCluster(context.cluster.clone()))?;
-        let anonymous = User::default();
+        let anonymous = UserEntry::default();
         let user = match context.user.as_str() {
             "" => &anonymous,
             name => self.users.get(name).ok_or_else(|| KubeconfigError::UnknownUser(name.to_owned()))?,
@@ -308,7 +308,7 @@ impl RemoteConfig {
     }
 }
 
-impl User {
+impl UserEntry {
     fn credentials(&self, name: &str, cluster: &Cluster) -> Result<Credentials, KubeconfigError> {
         let refuse = |why: &str| KubeconfigError::User { user: name.to_owned(), why: why.to_owned() };
         if let Some(provider) = &self.auth_provider {
@@ -340,14 +340,14 @@ impl User {
         Ok(Credentials { client_certificate, token, token_file: self.token_file.clone(), basic, exec })
     }
 
-    fn impersonated(&self, name: &str) -> Result<Option<UserInfo>, KubeconfigError> {
-        let user = UserInfo {
+    fn impersonated(&self, name: &str) -> Result<Option<User>, KubeconfigError> {
+        let user = User {
             name: self.r#as.clone().unwrap_or_default(),
             uid: self.as_uid.clone().unwrap_or_default(),
             groups: self.as_groups.clone().unwrap_or_default(),
             extra: self.as_user_extra.clone().unwrap_or_default(),
         };
-        match (user.name.is_empty(), user == UserInfo::default()) {
+        match (user.name.is_empty(), user == User::default()) {
             (true, true) => Ok(None),
             (true, false) => Err(KubeconfigError::User {
                 user: name.to_owned(),

@@ -9,14 +9,18 @@ pub mod remote;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use backend::{Backend, Identity, Origin, Upgraded, UserInfo};
+pub use backend::{Backend, Identity, Origin, Upgraded};
 pub use call::{
-    ApiCall, DeleteOptions, FieldValidation, ListOptions, ObjectList, Patch, PatchKind, Preconditions,
-    PropagationPolicy, Reply, ReplyBody, ResourceRef, Verb, VersionMatch, WatchCall, WatchEvent, WatchEvents,
-    WriteOptions,
+    ApiCall, ApiRequest, ObjectList, Patch, Reply, ReplyBody, ResourceRef, WatchCall, WatchEvent, WatchEvents,
 };
 pub use client::{ClusterClient, ConnectError, Endpoint};
 pub use discovery::{ApiResource, ApiResources, DiscoveryTags, RestMapper};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use remote::config::RemoteConfig;
 pub use remote::{escape, is_unreachable};
+
+// The vocabulary of requests in the signatures of this crate.
+pub use object::request::{
+    DeleteOptions, FieldValidation, ListOptions, PatchKind, Preconditions, PropagationPolicy, Subresource, User,
+    VersionMatch, WriteOptions,
+};

@@ -5,7 +5,7 @@ mod kube;
 use cluster_client::testing::MemoryApi;
 use cluster_client::testing::contract::{all, at, config_map, expiry_of, suite};
 use cluster_client::{
-    ClusterClient, DeleteOptions, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, UserInfo, Verb,
+    ApiRequest, ClusterClient, DeleteOptions, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, User,
     WriteOptions, is_unreachable,
 };
 use object::builtin;
@@ -42,7 +42,7 @@ async fn kube_apiserver_over_the_network_keeps_the_contract() {
 }
 
 async fn network_only(client: &ClusterClient, remote: RemoteConfig) {
-    let jane = client.impersonating(UserInfo::new("jane", &["dev"]));
+    let jane = client.impersonating(User::new("jane", &["dev"]));
     let refused = jane.list(all(), ListOptions::default()).await.expect_err("jane has no rights");
     assert_eq!((refused.code, refused.reason), (403, "Forbidden"));
     assert!(refused.message.contains("User \"jane\" cannot list resource \"configmaps\""), "{refused}");
@@ -56,7 +56,7 @@ async fn network_only(client: &ClusterClient, remote: RemoteConfig) {
 
     let mut unknown = config_map("warned", "1");
     unknown.set(&["nonsense"], 1);
-    let verb = Verb::Create { object: unknown, options: WriteOptions::default() };
+    let verb = ApiRequest::Create { object: unknown, options: WriteOptions::default() };
     let reply = client.call(all(), verb).await.expect("created with a warning");
     assert!(reply.created());
     assert_eq!(reply.warnings, ["unknown field \"nonsense\""]);

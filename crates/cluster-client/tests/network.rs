@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cluster_client::remote::config::{BasicAuth, ClientCertificate, Credentials, Pem, RemoteConfig};
 use cluster_client::remote::exec::ExecPlugin;
 use cluster_client::{
-    ClusterClient, ConnectError, Endpoint, ResourceRef, UserInfo, Verb, WatchCall, WriteOptions, is_unreachable,
+    ApiRequest, ClusterClient, ConnectError, Endpoint, ResourceRef, User, WatchCall, WriteOptions, is_unreachable,
 };
 use futures::StreamExt;
 use http::{Request, Response};
@@ -160,7 +160,7 @@ fn pods() -> GroupVersionResource {
 }
 
 async fn get(client: &ClusterClient) -> u16 {
-    match client.call(ResourceRef::namespaced(&pods(), "a", "x"), Verb::Get { resource_version: None }).await {
+    match client.call(ResourceRef::namespaced(&pods(), "a", "x"), ApiRequest::Get { resource_version: None }).await {
         Ok(reply) => reply.code,
         Err(status) => status.code,
     }
@@ -168,7 +168,7 @@ async fn get(client: &ClusterClient) -> u16 {
 
 async fn post(client: &ClusterClient) -> u16 {
     let pod = Object::new(&GroupVersionKind::new("", "v1", "Pod"), Some("a"), "x");
-    let verb = Verb::Create { object: pod, options: WriteOptions::default() };
+    let verb = ApiRequest::Create { object: pod, options: WriteOptions::default() };
     match client.call(ResourceRef::within(&pods(), "a"), verb).await {
         Ok(reply) => reply.code,
         Err(status) => status.code,
@@ -241,7 +241,7 @@ async fn basic_and_impersonation_are_sent() {
     let server = Server::http2().await;
     let basic = BasicAuth { username: "u".into(), password: "p".into() };
     let client = server.client_with(Credentials { basic: Some(basic), ..Credentials::default() });
-    get(&client.impersonating(UserInfo::new("jane", &[]))).await;
+    get(&client.impersonating(User::new("jane", &[]))).await;
     let login = base64::engine::general_purpose::STANDARD.encode("u:p");
     assert_eq!(server.seen(), [format!("HTTP/2.0 GET /api/v1/namespaces/a/pods/x Basic {login} jane")]);
 }

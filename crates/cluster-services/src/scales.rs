@@ -1,10 +1,12 @@
 //! Reads and sets the replicas of scalable resources.
 
+use std::sync::Arc;
+
 use cluster_client::discovery::RestMapper;
 use cluster_client::{ClusterClient, ResourceRef};
+use object::request::Subresource;
 use object::{GroupVersion, GroupVersionResource, Object, Status};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// Resolves scalable resources by kind.
 pub struct Scales {
@@ -38,7 +40,7 @@ impl Scales {
 
     pub async fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Scale, Status> {
         let gvr = self.resource_of(api_version, kind).await?;
-        let target = ResourceRef::namespaced(&gvr, namespace, name).subresource("scale");
+        let target = ResourceRef::namespaced(&gvr, namespace, name).subresource(Subresource::Scale);
         let scale = self.client.get(target.clone()).await?;
         Ok(Scale { target, scale })
     }
@@ -66,7 +68,7 @@ impl Scales {
         if matches!(kind.as_str(), "ReplicaSet" | "Deployment" | "StatefulSet" | "ReplicationController") {
             return Ok(Some((uid.clone(), replicas(&object))));
         }
-        let target = ResourceRef::namespaced(&gvr, namespace, name).subresource("scale");
+        let target = ResourceRef::namespaced(&gvr, namespace, name).subresource(Subresource::Scale);
         match self.client.find(target).await {
             Ok(scale) => Ok(scale.map(|scale| (uid.clone(), scale.i64_at(&["spec", "replicas"]).unwrap_or(0)))),
             Err(status) if matches!(status.code, 404 | 405) => Ok(None),

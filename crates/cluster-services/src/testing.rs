@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
 use object::builtin;
+use object::request::Subresource;
 use object::{GroupVersionResource, Object, time};
 use reconcile::{Clock, VirtualClock};
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ impl ServicesTestbed {
 
     pub async fn patch_status(&self, gvr: &GroupVersionResource, name: &str, status: Value) {
         let body = json!({"status": status});
-        let target = target(gvr, name).subresource("status");
+        let target = target(gvr, name).subresource(Subresource::Status);
         self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
         self.settle().await;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api_host::{Additions, ApiHost};
 use apiserver::server::{Handlers, Server};
-use cluster_client::UserInfo;
+use cluster_client::User;
 use explain::Explainer;
 use member_sync::gate::Gate;
 use plane_api::admission::agents::AgentRestriction;
@@ -16,6 +16,9 @@ use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
 use plane_api::cluster_proxy::peers::{PeerEndpoint, Peers};
 use plane_api::cluster_proxy::tunnels::{TunnelEndpoint, Tunnels};
+use plane_api::explaining::Explaining;
+use plane_api::safe_mode::{self, SafeModeConfirm, SafeModeState};
+use plane_api::searching::{PlaneClients, Searching};
 use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
@@ -26,9 +29,6 @@ use tokio::net::TcpListener;
 use crate::components::{self, Running, Shared};
 use crate::interpretation;
 use crate::options::{Options, Propagation};
-use plane_api::explaining::Explaining;
-use plane_api::safe_mode::{self, SafeModeConfirm, SafeModeState};
-use plane_api::searching::{PlaneClients, Searching};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
 
@@ -50,7 +50,7 @@ impl ControlPlane {
         let host = ApiHost::open(&options.host, additions(&options.propagation, &mode)).await?;
         safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
         options.propagation.member_sync.gate = Gate::shared(mode.clone());
-        let client = host.client(UserInfo::new(FEDERATION.0, FEDERATION.1))?;
+        let client = host.client(User::new(FEDERATION.0, FEDERATION.1))?;
         let interpreter = interpretation::start(client.clone(), &host.server, host.stop.clone()).await;
         let shared = Shared {
             client,

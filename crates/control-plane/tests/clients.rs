@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver::direct::Direct;
 use cluster_client::testing::contract;
-use cluster_client::{ClusterClient, Endpoint, Identity, Kubeconfig, UserInfo};
+use cluster_client::{ClusterClient, Endpoint, Identity, Kubeconfig, User};
 use control_plane::{ControlPlane, Options, Storage};
 
 async fn plane(directory: &tempfile::TempDir) -> ControlPlane {
@@ -18,7 +18,7 @@ async fn a_client_in_the_same_process_keeps_the_contract() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = plane(&directory).await;
     let server = Arc::new(Direct::new(plane.server.clone()));
-    let identity = Identity::of(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
+    let identity = Identity::of(User::new("admin", &["system:masters", "system:authenticated"]));
     let client = ClusterClient::connect(Endpoint::Direct { server, identity }).expect("it is in process");
     contract::suite(&client).await;
     plane.stop().await;
@@ -41,8 +41,8 @@ async fn acting_as_someone_else_needs_the_right_to() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = plane(&directory).await;
     let server = Arc::new(Direct::new(plane.server.clone()));
-    let mut identity = Identity::of(UserInfo::new("jane", &["system:authenticated"]));
-    identity.impersonated = Some(UserInfo::new("root", &["system:masters"]));
+    let mut identity = Identity::of(User::new("jane", &["system:authenticated"]));
+    identity.impersonated = Some(User::new("root", &["system:masters"]));
     let client = ClusterClient::connect(Endpoint::Direct { server, identity }).expect("it is in process");
     let namespaces = object::GroupVersionResource::new("", "v1", "namespaces");
     let refused = client.list_all(cluster_client::ResourceRef::all(&namespaces), Default::default()).await;

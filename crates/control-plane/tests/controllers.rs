@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use apiserver::direct::Direct;
 use cluster_client::{
-    ClusterClient, DeleteOptions, Endpoint, Identity, PropagationPolicy, ResourceRef, UserInfo, WriteOptions,
+    ClusterClient, DeleteOptions, Endpoint, Identity, PropagationPolicy, ResourceRef, User, WriteOptions,
 };
 use control_plane::{ControlPlane, Options, Storage};
+use object::request::Subresource;
 use object::{GroupVersion, GroupVersionResource, Object};
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ impl World {
         options.host.storage = Storage::Memory;
         let plane = ControlPlane::start(options).await.expect("a plane starts");
         let server = Arc::new(Direct::new(plane.server.clone()));
-        let identity = Identity::of(UserInfo::new("admin", &["system:masters", "system:authenticated"]));
+        let identity = Identity::of(User::new("admin", &["system:masters", "system:authenticated"]));
         let client = ClusterClient::connect(Endpoint::Direct { server, identity }).expect("it is in process");
         Self { plane, client, data_dir }
     }
@@ -266,7 +267,7 @@ async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_righ
     let mut approved = Object::clone(&request);
     approved.set(&["status", "conditions"], json!([{"type": "Approved", "status": "True", "reason": "Test"}]));
     let place = ResourceRef::cluster(&requests, "person");
-    let place_approval = place.clone().subresource("approval");
+    let place_approval = place.clone().subresource(Subresource::Approval);
     world.client.update(place_approval, approved, WriteOptions::default()).await.expect("an approval");
     world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_client::{ApiResource, ApiResources, ClusterClient, WatchCall, WatchEvent, WatchEvents};
+use cluster_client::{ApiResource, ApiResources, ClusterClient, ListOptions, WatchCall, WatchEvent, WatchEvents};
 use futures::StreamExt;
+use object::request::Verb;
 use object::{GroupResource, Object, Status};
 use parking_lot::Mutex;
 use reconcile::backoff::{MIRROR_BACKOFF, jittered};
@@ -188,10 +189,13 @@ impl ResourceWatcher {
     ) -> Result<(), Status> {
         let call = WatchCall {
             gvr: resource.gvr.clone(),
-            bookmarks: true,
-            timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
-            send_initial_events: version.is_none(),
-            resource_version: version.clone(),
+            options: ListOptions {
+                bookmarks: true,
+                timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
+                send_initial_events: version.is_none().then_some(true),
+                resource_version: version.clone(),
+                ..ListOptions::default()
+            },
             ..WatchCall::default()
         };
         let mut events: WatchEvents = self.client.watch(call).await?;
@@ -268,7 +272,7 @@ fn plan_watches(found: &ApiResources) -> BTreeMap<GroupResource, &ApiResource> {
     let mut planned = BTreeMap::new();
     for resource in &found.resources {
         let is_ignored = IGNORED.contains(&(resource.gvr.group.as_str(), resource.gvr.resource.as_str()));
-        if !is_ignored && resource.has_verb("list") && resource.has_verb("watch") {
+        if !is_ignored && resource.has_verb(Verb::List) && resource.has_verb(Verb::Watch) {
             planned.entry(resource.gvr.group_resource()).or_insert(resource);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::cluster::CLUSTERS;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
-use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, UserInfo, WriteOptions};
+use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, User, WriteOptions};
 use object::{Object, Status};
 use propagation::overrides::OverridePolicy;
 use propagation::policy::Policy;
@@ -53,7 +53,7 @@ struct Changes {
 
 impl Explainer {
     /// Plans with the permissions of a user: a user who may not apply a manifest does not see its effects.
-    pub async fn plan(&self, user: UserInfo, manifests: Vec<Object>) -> Result<ChangePlan, Status> {
+    pub async fn plan(&self, user: User, manifests: Vec<Object>) -> Result<ChangePlan, Status> {
         let client = self.parts.client.impersonating(user);
         let mut plan = ChangePlan::default();
         let clusters = self.clusters().await?;

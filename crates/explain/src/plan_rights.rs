@@ -7,7 +7,7 @@ use api::features::Features;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::testing::MemoryApi;
-use cluster_client::{ApiCall, Backend, Identity, Reply, UserInfo, Verb, WatchCall, WatchEvents};
+use cluster_client::{ApiCall, ApiRequest, Backend, Identity, Reply, User, WatchCall, WatchEvents};
 use interpreter::{Interpreter, NoWebhooks};
 use object::{GroupVersionResource, Object, Status};
 use plane_state::{Decisions, MemberCapacity};
@@ -21,7 +21,7 @@ struct NoSecrets(Arc<dyn Backend>);
 #[async_trait]
 impl Backend for NoSecrets {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        let is_list = matches!(request.verb, Verb::List(_)) && request.target.gvr.resource == "secrets";
+        let is_list = matches!(request.request, ApiRequest::List(_)) && request.target.gvr.resource == "secrets";
         if is_list && identity.impersonated.is_some() {
             return Err(Status::new(403, "Forbidden", "secrets is forbidden"));
         }
@@ -64,7 +64,7 @@ async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
         decisions: Decisions::default(),
         features: Arc::new(Features::flotilla()),
     });
-    let plan = explainer.plan(UserInfo::new("low", &[]), vec![object(policy)]).await.expect("planned");
+    let plan = explainer.plan(User::new("low", &[]), vec![object(policy)]).await.expect("planned");
     let names: Vec<&str> = plan.templates.iter().map(|planned| planned.subject.name.as_str()).collect();
     assert_eq!(names, ["settings"], "{:?}", plan.problems);
     assert!(!plan.text.contains("topsecret"), "{}", plan.text);

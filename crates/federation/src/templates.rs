@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{ApiResource, ApiResources, ClusterClient, DiscoveryTags, ResourceRef, RestMapper};
+use object::request::Verb;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 use parking_lot::RwLock;
 use reconcile::backoff::MIRROR_BACKOFF;
@@ -290,7 +291,7 @@ impl Templates {
         let mut planned = HashMap::new();
         let mut preferred = HashSet::new();
         for resource in &found.resources {
-            if !["delete", "list", "watch"].iter().all(|verb| resource.has_verb(verb)) {
+            if ![Verb::Delete, Verb::List, Verb::Watch].iter().all(|verb| resource.has_verb(*verb)) {
                 continue;
             }
             let is_preferred = preferred.insert(resource.gvr.group_resource());

@@ -13,6 +13,7 @@ use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOpti
 use interpreter::{Interpreter, NoWebhooks};
 use object::Object;
 use object::builtin;
+use object::request::Subresource;
 use propagation::binding::Twin;
 use reconcile::VirtualClock;
 use serde_json::{Value, json};
@@ -158,7 +159,7 @@ impl Stage {
     }
 
     pub async fn patch_status(&self, resource: Resource, namespace: &str, name: &str, status: Value) {
-        let target = self.target(resource, namespace, name).subresource("status");
+        let target = self.target(resource, namespace, name).subresource(Subresource::Status);
         let patch = Patch::merge(json!({"status": status}));
         self.client.patch(target, patch, WriteOptions::default()).await.expect("patched");
     }

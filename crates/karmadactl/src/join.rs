@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::Args;
-use cluster_client::UserInfo;
+use cluster_client::User;
 use membership::cluster_name::check_name;
 use membership::join::{JoinOptions, JoinOutcome, Readiness, join, wait_until_ready};
 use membership::{MemberAccess, MembershipError};
@@ -95,13 +95,13 @@ impl JoinArgs {
         Ok(name)
     }
 
-    fn impersonated(&self) -> Option<UserInfo> {
+    fn impersonated(&self) -> Option<User> {
         let name = self.karmada_as.clone()?;
-        Some(UserInfo {
+        Some(User {
             name,
             uid: self.karmada_as_uid.clone().unwrap_or_default(),
             groups: self.karmada_as_group.clone(),
-            ..UserInfo::default()
+            ..User::default()
         })
     }
 

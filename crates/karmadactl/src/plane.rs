@@ -1,13 +1,13 @@
 //! Access to the control plane, and to members through it, with the user's own permissions.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use api::cluster::CLUSTERS;
 use clap::Args;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, is_unreachable};
 use object::{Object, Status};
-use std::sync::Arc;
 
 /// Kubeconfig of a control plane, in its data directory or in the directory of a testbed.
 const PLANE_CONFIG: &str = "karmada-apiserver.config";
@@ -126,7 +126,7 @@ impl Plane {
     }
 
     /// Opens the control plane with impersonation.
-    pub fn open_as(args: &PlaneArgs, impersonate: Option<cluster_client::UserInfo>) -> anyhow::Result<Self> {
+    pub fn open_as(args: &PlaneArgs, impersonate: Option<cluster_client::User>) -> anyhow::Result<Self> {
         let source = args.source()?;
         let kubeconfig = source.load()?;
         let context = args.karmada_context.as_deref();

@@ -3,6 +3,7 @@
 use anyhow::{anyhow, bail};
 use cluster_client::{ApiResource, ApiResources, escape};
 use object::GroupVersionResource;
+use object::request::Verb;
 
 /// Requested objects: all of a type, or those with the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ fn find_all(text: &str, known: &ApiResources) -> anyhow::Result<Vec<ApiResource>
     }
     let mut members: Vec<ApiResource> = Vec::new();
     for resource in &known.resources {
-        let is_member = resource.categories.iter().any(|category| category == text) && resource.has_verb("list");
+        let is_member = resource.categories.iter().any(|category| category == text) && resource.has_verb(Verb::List);
         if is_member && !members.iter().any(|m| m.gvr.group_resource() == resource.gvr.group_resource()) {
             members.push(resource.clone());
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use object::request::{Subresource, Verb};
 use object::schema::Schema;
 use object::{GroupKind, GroupResource, GroupVersionKind, GroupVersionResource, Object};
 use serde_json::Value;
@@ -24,8 +25,8 @@ pub struct Kind {
     pub storage_resource: GroupResource,
     /// False for virtual kinds (reviews, Binding, Eviction, TokenRequest).
     pub stored: bool,
-    pub verbs: Vec<&'static str>,
-    pub subresources: Vec<Subresource>,
+    pub verbs: Vec<Verb>,
+    pub subresources: Vec<ServedSubresource>,
     pub schema: Schema,
     /// The definition name in OpenAPI documents, such as `io.k8s.api.apps.v1.Deployment`.
     pub definition: String,
@@ -57,13 +58,14 @@ pub struct Priority {
     pub version: i32,
 }
 
+/// A subresource of a kind: its handler, body and verbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subresource {
-    pub name: String,
+pub struct ServedSubresource {
+    pub name: Subresource,
     pub kind: SubresourceKind,
     /// The kind of the body, which differs from the parent's for scale, eviction, token and others.
     pub gvk: GroupVersionKind,
-    pub verbs: Vec<&'static str>,
+    pub verbs: Vec<Verb>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,15 +148,15 @@ impl Kind {
         self.gvk.group_kind()
     }
 
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|s| s.name == name)
+    pub fn subresource(&self, name: &Subresource) -> Option<&ServedSubresource> {
+        self.subresources.iter().find(|served| served.name == *name)
     }
 
     pub fn has_status(&self) -> bool {
-        self.subresource("status").is_some()
+        self.subresource(&Subresource::Status).is_some()
     }
 
-    pub fn allows(&self, verb: &str) -> bool {
+    pub fn allows(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 }

@@ -15,5 +15,5 @@ pub mod strategy;
 
 pub use builtin::builtin;
 pub use catalog::Catalog;
-pub use kind::{Column, Kind, OwnSchema, Priority, SelectableField, Subresource, SubresourceKind};
+pub use kind::{Column, Kind, OwnSchema, Priority, SelectableField, ServedSubresource, SubresourceKind};
 pub use strategy::{Strategy, WriteContext};

@@ -6,6 +6,7 @@ use api::core::{Condition, find_condition, set_condition};
 use api::safe_mode;
 use api::work::{CONDITION_APPLIED, CONDITION_DISPATCHING, ManifestStatus, WORKS, WorkStatus};
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::{Object, Status};
 use reconcile::commit::merge_difference;
 use serde_json::{Value, json};
@@ -126,7 +127,7 @@ pub async fn commit(plane: &ClusterClient, work: &Object, next: &WorkStatus) -> 
     set_list(&mut desired, "manifestStatuses", statuses);
     let Some(difference) = merge_difference(current, &desired) else { return Ok(None) };
     let body = json!({"metadata": {"uid": work.uid()}, "status": difference});
-    let target = ResourceRef::of(&WORKS.gvr(), work).subresource("status");
+    let target = ResourceRef::of(&WORKS.gvr(), work).subresource(Subresource::Status);
     plane.patch(target, Patch::merge(body), WriteOptions::managed_by(FIELD_MANAGER)).await.map(Some)
 }
 

@@ -5,7 +5,7 @@ mod bench;
 use std::time::Duration;
 
 use api::cluster::{CLUSTERS, LABEL_MANAGED};
-use cluster_client::{ResourceRef, Verb};
+use cluster_client::{ApiRequest, ResourceRef};
 use object::Status;
 use serde_json::json;
 
@@ -142,7 +142,7 @@ async fn what_others_own_is_refused_unless_it_may_be_taken_over() {
 async fn a_denial_is_told_others_go_on_and_it_is_tried_again() {
     let (hub, member, syncing) = started().await;
     member.api.set_fault(|call| {
-        let is_denied = matches!(&call.verb, Verb::Create { object, .. } if object.name() == "bad");
+        let is_denied = matches!(&call.request, ApiRequest::Create { object, .. } if object.name() == "bad");
         is_denied
             .then(|| Status::new(403, "Forbidden", "admission webhook \"no.example\" denied the request: not here"))
     });
@@ -186,7 +186,7 @@ async fn a_conflict_with_a_copy_that_is_behind_is_resolved() {
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
     let once = parking_lot::Mutex::new(false);
     member.api.set_fault(move |call| {
-        let is_first = matches!(call.verb, Verb::Update { .. }) && !std::mem::replace(&mut *once.lock(), true);
+        let is_first = matches!(call.request, ApiRequest::Update { .. }) && !std::mem::replace(&mut *once.lock(), true);
         is_first.then(|| Status::stale(&call.target.gvr.group_resource(), "web"))
     });
     let next = work("m1", deployment("web", 5), json!({}));
@@ -306,7 +306,7 @@ async fn a_member_that_stumbles_does_not_unsettle_what_was_applied_but_what_is_n
     let name = hub.work("m1", deployment("web", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
     member.api.set_fault(|call| {
-        let is_ours = matches!(&call.verb, Verb::Update { .. });
+        let is_ours = matches!(&call.request, ApiRequest::Update { .. });
         is_ours.then(|| Status::internal("failed calling webhook \"x\": connection refused"))
     });
     member.change("web", json!({"spec": {"replicas": 5}})).await;

@@ -15,6 +15,7 @@ use cluster_client::{
     ApiResources, ClusterClient, DiscoveryTags, Endpoint, Kubeconfig, Patch, ResourceRef, WriteOptions,
 };
 use member_sync::{Parts, Settings, push};
+use object::request::Subresource;
 use object::{GroupVersionResource, Object};
 use reconcile::SystemClock;
 use serde_json::{Value, json};
@@ -165,7 +166,7 @@ async fn drift_is_reverted(plane: &Plane, web: &str) {
         "availableReplicas": 2}});
     plane
         .member
-        .patch(target.clone().subresource("status"), Patch::merge(status), Default::default())
+        .patch(target.clone().subresource(Subresource::Status), Patch::merge(status), Default::default())
         .await
         .expect("patched");
     eventually("reflected", (json!(2), json!("Healthy")), || async {

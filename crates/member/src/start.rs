@@ -13,7 +13,7 @@ use apiserver::admission::priority::Priorities;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::server::Handlers;
 use apiserver::usage::UsageApi;
-use cluster_client::{ClusterClient, UserInfo};
+use cluster_client::{ClusterClient, User};
 use kubelet::Kubelet;
 use kubelet::containerd::{Containerd, ContainerdSettings};
 use reconcile::{Clock, SystemClock};
@@ -56,7 +56,7 @@ impl Member {
         let mut components = JoinSet::new();
         let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
         components.spawn(core_controllers::run(clients, parameters, stop.clone()));
-        let client = host.client(UserInfo::new(CLUSTER.0, CLUSTER.1))?;
+        let client = host.client(User::new(CLUSTER.0, CLUSTER.1))?;
         let parts = workloads::WorkloadDeps { client: client.clone(), clock: Arc::clone(&clock) };
         components.spawn(workloads::run(parts, stop.clone()));
         let services =

@@ -11,6 +11,7 @@ use apiserver::subresource::{ConnectHandler, ConnectRequest};
 use apiserver::verbs::Target;
 use async_trait::async_trait;
 use http::Response;
+use object::request::Subresource;
 use object::{Object, Status};
 use pod_streams::{PodBackend, PodRef, Refusal, StreamRequest};
 use serde_json::Value;
@@ -30,21 +31,21 @@ pub struct PodStreams {
 impl ConnectHandler for PodStreams {
     fn handles(&self, target: &Target) -> bool {
         let kind = &target.resource.kind;
-        let sub = target.subresource.as_str();
+        let Some(sub) = &target.subresource else { return false };
         kind.gvk.group.is_empty()
             && match kind.plural.as_str() {
-                "pods" => matches!(sub, "log" | "exec" | "attach" | "portforward" | "proxy"),
-                "services" | "nodes" => sub == "proxy",
+                "pods" => sub.is_stream(),
+                "services" | "nodes" => *sub == Subresource::Proxy,
                 _ => false,
             }
     }
 
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let target = &request.target;
-        match (target.resource.kind.plural.as_str(), target.subresource.as_str()) {
+        match (target.resource.kind.plural.as_str(), &target.subresource) {
             ("services", _) => proxy::to_service(self, server, request).await,
             ("nodes", _) => proxy::to_node(self, server, request).await,
-            (_, "proxy") => proxy::to_pod(self, server, request).await,
+            (_, Some(Subresource::Proxy)) => proxy::to_pod(self, server, request).await,
             _ => self.stream(server, request).await,
         }
     }
@@ -54,16 +55,16 @@ impl PodStreams {
     async fn stream(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let ConnectRequest { target, incoming, .. } = request;
         let pod = find_pod(server, &target.namespace, &target.name).await?;
-        let container = match target.subresource.as_str() {
+        let container = match target.subresource {
             // A port-forward connects to the pod, regardless of the container.
-            "portforward" => String::new(),
+            Some(Subresource::PortForward) => String::new(),
             _ => pick_container(&pod, incoming.query.get("container").unwrap_or_default())?,
         };
         let backend = self.backend(&pod)?;
         let reference = reference(&pod, &container);
-        match target.subresource.as_str() {
-            "log" => check_log(&pod, &container, incoming.query.flag("previous"))?,
-            "exec" | "attach" => check_running(&pod, &container)?,
+        match target.subresource {
+            Some(Subresource::Log) => check_log(&pod, &container, incoming.query.flag("previous"))?,
+            Some(Subresource::Exec | Subresource::Attach) => check_running(&pod, &container)?,
             _ => {}
         }
         let request = StreamRequest {
@@ -72,13 +73,13 @@ impl PodStreams {
             upgrade: incoming.upgrade,
             stop: server.stop.clone(),
         };
-        let switched = match target.subresource.as_str() {
-            "log" => {
+        let switched = match target.subresource {
+            Some(Subresource::Log) => {
                 let answer = pod_streams::serve_logs(request, &*backend, &reference).await.map_err(status_of)?;
                 return Ok(answer.map(Body::stream));
             }
-            "exec" => pod_streams::serve_exec(request, backend, reference),
-            "attach" => pod_streams::serve_attach(request, backend, reference),
+            Some(Subresource::Exec) => pod_streams::serve_exec(request, backend, reference),
+            Some(Subresource::Attach) => pod_streams::serve_attach(request, backend, reference),
             _ => pod_streams::serve_port_forward(request, backend, reference),
         };
         Ok(switched.map_err(status_of)?.map(|()| Body::Whole(None)))

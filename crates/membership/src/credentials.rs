@@ -7,6 +7,7 @@ use api::cluster::LABEL_SYSTEM;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -173,7 +174,7 @@ fn token_in(secret: &Object) -> Result<Option<Token>, CredentialError> {
 
 /// Requests a token from the TokenRequest API.
 async fn request_token(client: &ClusterClient, namespace: &str, account: &str) -> Result<Token, Status> {
-    let target = ResourceRef::namespaced(&SERVICE_ACCOUNTS.gvr(), namespace, account).subresource("token");
+    let target = ResourceRef::namespaced(&SERVICE_ACCOUNTS.gvr(), namespace, account).subresource(Subresource::Token);
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",

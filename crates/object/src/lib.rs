@@ -14,6 +14,7 @@ pub mod patch;
 pub mod percent;
 pub mod quantity;
 pub mod query;
+pub mod request;
 pub mod schema;
 pub mod selector;
 pub mod status;

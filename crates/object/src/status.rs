@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::field::{FieldError, go_quote};
 use crate::gvk::{GroupKind, GroupResource};
+use crate::request::Verb;
 
 /// Message of a 404 for a resource that is not served, as Kubernetes words it.
 pub const RESOURCE_NOT_SERVED: &str = "the server could not find the requested resource";
@@ -137,7 +138,7 @@ impl Status {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    pub fn method_not_allowed(resource: &GroupResource, verb: &str) -> Self {
+    pub fn method_not_allowed(resource: &GroupResource, verb: Verb) -> Self {
         let message = format!("{verb} is not supported on resources of kind {}", go_quote(&resource.to_string()));
         Self::new(405, "MethodNotAllowed", message).about(resource, "")
     }

@@ -8,9 +8,10 @@ use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
-use cluster_client::{ApiResource, UserInfo};
+use cluster_client::{ApiResource, User};
 use explain::{Explainer, Subject};
 use http::{Method, Response};
+use object::request::Verb;
 use object::{Object, Status};
 use plane_state::SafeMode;
 use serde::Serialize;
@@ -67,7 +68,7 @@ impl Explaining {
             return Err(Status::bad_request("the query needs cluster"));
         }
         for bindings in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
-            let listing = RequestInfo::on(bindings.gvr(), "list");
+            let listing = RequestInfo::on(bindings.gvr(), Verb::List);
             server.auth.authorize(server, &request.user, &listing).await?;
         }
         answer(&self.explainer.simulate_failover(&cluster).await?)
@@ -76,10 +77,7 @@ impl Explaining {
     async fn plan(&self, request: ExtensionRequest) -> Result<Response<Body>, Status> {
         let body = request.incoming.body.read().await?;
         let manifests = manifests(&body)?;
-        let user = &request.user;
-        let mut caller = UserInfo { name: user.name.clone(), groups: user.groups.clone(), ..UserInfo::default() };
-        caller.extra = user.extra.clone().into_iter().collect();
-        answer(&self.explainer.plan(caller, manifests).await?)
+        answer(&self.explainer.plan(User::clone(&request.user), manifests).await?)
     }
 }
 
@@ -111,7 +109,7 @@ fn reading(resource: &ApiResource, subject: &Subject) -> RequestInfo {
     RequestInfo {
         namespace: subject.namespace.clone(),
         name: subject.name.clone(),
-        ..RequestInfo::on(resource.gvr.clone(), "get")
+        ..RequestInfo::on(resource.gvr.clone(), Verb::Get)
     }
 }
 

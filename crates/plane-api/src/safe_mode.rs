@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::restored;
 use access::Action;
 use api::safe_mode::{CONFIRM_PATH, Held, STATE_PATH};
 use api::work::WORKS;
@@ -13,8 +12,11 @@ use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{Method, Response};
 use object::Status;
+use object::request::Verb;
 use plane_state::SafeMode;
 use serde_json::{Value, json};
+
+use crate::restored;
 
 /// Reads whether the control plane was restored and sets the mode until that is confirmed. Call it before controllers start.
 pub async fn begin(server: &Arc<Server>, mode: &SafeMode) -> Result<(), Status> {
@@ -85,7 +87,7 @@ impl Extension for SafeModeState {
         }
         let restored = restored::find(server).await?;
         let mut state = json!({"on": self.mode.is_on()});
-        let listing = RequestInfo::on(WORKS.gvr(), "list");
+        let listing = RequestInfo::on(WORKS.gvr(), Verb::List);
         if server.auth.authorize(server, &request.user, &listing).await.is_ok() {
             state["restored"] = serde_json::to_value(&restored).map_err(Status::internal)?;
             state["held"] = serde_json::to_value(self.mode.held()).map_err(Status::internal)?;

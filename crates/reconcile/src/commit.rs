@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::{Map, Value, json};
 
@@ -37,7 +38,7 @@ pub async fn commit_status(
 ) -> Result<Committed, Status> {
     let status = |object: &Object| json!({"status": object.get(&["status"]).cloned().unwrap_or_else(|| json!({}))});
     let patch = merge_difference(&status(current), &status(desired));
-    commit(client, target.subresource("status"), current, patch, field_manager).await
+    commit(client, target.subresource(Subresource::Status), current, patch, field_manager).await
 }
 
 async fn commit(

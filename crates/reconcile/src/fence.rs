@@ -12,7 +12,7 @@ use std::task::Poll;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::{
-    ApiCall, Backend, ClusterClient, Identity, Origin, Reply, ResourceRef, Upgraded, Verb, WatchCall, WatchEvents,
+    ApiCall, ApiRequest, Backend, ClusterClient, Identity, Origin, Reply, ResourceRef, Upgraded, WatchCall, WatchEvents,
 };
 use object::Status;
 use parking_lot::Mutex;
@@ -68,8 +68,8 @@ struct Fenced {
 #[async_trait]
 impl Backend for Fenced {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        match request.verb {
-            Verb::Get { .. } | Verb::List(_) => self.inner.call(identity, request).await,
+        match request.request {
+            ApiRequest::Get { .. } | ApiRequest::List(_) => self.inner.call(identity, request).await,
             _ => self.fence.within(self.inner.call(identity, request)).await,
         }
     }

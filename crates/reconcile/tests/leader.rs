@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
-use cluster_client::{ResourceRef, Verb};
+use cluster_client::{ApiRequest, ResourceRef};
 use object::builtin;
 use object::{Object, Status};
 use reconcile::{LeaderElection, LeaderElector, VirtualClock};
@@ -35,8 +35,10 @@ fn candidate(
 ) -> Candidate {
     let cut = Arc::clone(cut);
     api.set_fault(move |call| {
-        let holder = match &call.verb {
-            Verb::Update { object, .. } | Verb::Create { object, .. } => object.str_at(&["spec", "holderIdentity"]),
+        let holder = match &call.request {
+            ApiRequest::Update { object, .. } | ApiRequest::Create { object, .. } => {
+                object.str_at(&["spec", "holderIdentity"])
+            }
             _ => "",
         };
         (holder == "a" && cut.load(Ordering::Relaxed)).then(|| Status::unavailable("cut off"))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::testing::MemoryApi;
-use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, Verb, WriteOptions};
+use cluster_client::{ApiRequest, ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
 use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use reconcile::{Change, Follower, Mirror, MirrorSpec, ObjectKey, Subscription, TooOld};
@@ -191,7 +191,7 @@ async fn an_unavailable_api_is_retried_and_its_copy_kept() {
     api.refuse_streaming_lists();
     api.seed(&pods(), pod("a", "x", "n"));
     let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
-    api.set_fault(|call| matches!(call.verb, Verb::List(_)).then(|| Status::unavailable("away")));
+    api.set_fault(|call| matches!(call.request, ApiRequest::List(_)).then(|| Status::unavailable("away")));
     api.seed(&pods(), pod("a", "y", "n"));
     tokio::time::sleep(Duration::from_secs(2)).await;
     api.cut_watches();

@@ -19,6 +19,7 @@ use std::time::Duration;
 use api::cluster::CLUSTERS;
 use api::search::{RESOURCE_REGISTRIES, RegistrySpec};
 use cluster_client::{ApiResource, ClusterClient, RestMapper};
+use object::request::Verb;
 use object::{GroupVersion, Status};
 use reconcile::{Change, Mirror, MirrorSpec, Subscription};
 use tokio::time::Instant;
@@ -201,7 +202,7 @@ impl Known {
         for kind in &kinds {
             let Some(version) = GroupVersion::parse(&kind.0) else { continue };
             match mapper.resource_of(&version.kind(&kind.1)).await {
-                Ok(resource) if resource.has_verb("list") && resource.has_verb("watch") => {
+                Ok(resource) if resource.has_verb(Verb::List) && resource.has_verb(Verb::Watch) => {
                     self.resources.insert(kind.clone(), resource);
                 }
                 Ok(_) => {}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use futures::StreamExt;
 use jiff::Timestamp;
+use object::request::Subresource;
 use object::{GroupVersionKind, Object, Status, time};
 use reconcile::commit::merge_difference;
 use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Source};
@@ -113,7 +114,7 @@ pub async fn commit_status(
     };
     let patch = json!({"status": difference,
         "metadata": {"resourceVersion": current.resource_version(), "uid": current.uid()}});
-    let target = ResourceRef::of(&resource("", plural), current).subresource("status");
+    let target = ResourceRef::of(&resource("", plural), current).subresource(Subresource::Status);
     let options = WriteOptions::managed_by(FIELD_MANAGER);
     simulation.inner.client.patch(target, Patch::merge(patch), options).await?;
     Ok(())

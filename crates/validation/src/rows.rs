@@ -7,7 +7,8 @@ use api::{Resource, apps, autoscaling, cluster, config, multicluster, networking
 use kinds::kind::Printer;
 use kinds::printers::CrdPrinter;
 use kinds::strategy::Strategy;
-use kinds::{Kind, OwnSchema, Priority, SelectableField, Subresource, SubresourceKind};
+use kinds::{Kind, OwnSchema, Priority, SelectableField, ServedSubresource, SubresourceKind};
+use object::request::{Subresource, Verb};
 use object::schema::Schema;
 use object::{GroupResource, GroupVersionKind, Object};
 use serde_json::{Value, json};
@@ -17,9 +18,8 @@ use crate::cluster::{ClusterPrinter, ClusterStrategy};
 use crate::schema::Schemas;
 use crate::search::RegistryStrategy;
 
-const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-const PART_VERBS: &[&str] = &["get", "patch", "update"];
-const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+const PART_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+const PROXY_VERBS: &[Verb] = &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update];
 
 /// Default priority of Karmada's CustomResourceDefinitions.
 const CUSTOM: Priority = Priority { group: 1000, version: 100 };
@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
 pub fn kinds(features: &Features) -> Vec<Kind> {
     let schemas = Schemas::read();
     let mut kinds = vec![cluster(&schemas, features), registry(&schemas)];
-    kinds.push(door(&schemas, &search::SEARCHES, &["get"]));
+    kinds.push(door(&schemas, &search::SEARCHES, &[Verb::Get]));
     kinds.push(door(&schemas, &search::PROXYINGS, PROXY_VERBS));
     kinds.extend(ROWS.iter().map(|row| custom(&schemas, row)));
     kinds
@@ -130,8 +130,8 @@ fn custom(schemas: &Schemas, row: &Row) -> Kind {
 
 fn cluster(schemas: &Schemas, features: &Features) -> Kind {
     let resource = &cluster::CLUSTERS;
-    let proxy = Subresource {
-        name: "proxy".to_owned(),
+    let proxy = ServedSubresource {
+        name: Subresource::Proxy,
         kind: SubresourceKind::Connect,
         gvk: GroupVersionKind::new(resource.group, resource.version, "ClusterProxyOptions"),
         verbs: PROXY_VERBS.to_vec(),
@@ -153,7 +153,7 @@ fn registry(schemas: &Schemas) -> Kind {
 }
 
 /// A kind of which there are no objects: what follows its name is led to members.
-fn door(schemas: &Schemas, resource: &Resource, verbs: &[&'static str]) -> Kind {
+fn door(schemas: &Schemas, resource: &Resource, verbs: &[Verb]) -> Kind {
     let printer = Arc::new(CrdPrinter::new(&Value::Null));
     Kind { stored: false, verbs: verbs.to_vec(), ..served(schemas, resource, resource.kind, false, printer) }
 }
@@ -177,7 +177,7 @@ fn served(schemas: &Schemas, resource: &Resource, ty: &str, enforced: bool, prin
         storage: storage(resource),
         storage_resource: GroupResource::new(resource.group, resource.plural),
         stored: true,
-        verbs: VERBS.to_vec(),
+        verbs: Verb::OF_CUSTOM_RESOURCES.to_vec(),
         subresources: Vec::new(),
         schema,
         definition: kinds::openapi::definition_name(resource.group, resource.version, resource.kind),
@@ -200,9 +200,9 @@ fn storage(resource: &Resource) -> GroupVersionKind {
     GroupVersionKind::new(resource.group, version, resource.kind)
 }
 
-fn status(resource: &Resource) -> Subresource {
-    Subresource {
-        name: "status".to_owned(),
+fn status(resource: &Resource) -> ServedSubresource {
+    ServedSubresource {
+        name: Subresource::Status,
         kind: SubresourceKind::Status,
         gvk: resource.gvk(),
         verbs: PART_VERBS.to_vec(),

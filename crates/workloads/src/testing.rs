@@ -6,6 +6,7 @@ use std::time::Duration;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
 use object::builtin;
+use object::request::Subresource;
 use object::{GroupVersionResource, Object, time};
 use reconcile::{Clock, VirtualClock};
 use serde_json::{Value, json};
@@ -89,7 +90,7 @@ impl WorkloadsTestbed {
     }
 
     pub async fn set_pod_status(&self, name: &str, status: Value) {
-        let target = ResourceRef::namespaced(&builtin::pods(), NAMESPACE, name).subresource("status");
+        let target = ResourceRef::namespaced(&builtin::pods(), NAMESPACE, name).subresource(Subresource::Status);
         let body = json!({"status": status});
         self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
     }

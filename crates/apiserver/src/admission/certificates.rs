@@ -2,11 +2,12 @@
 //! `CertificateSubjectRestriction`.
 
 use access::Action;
-use access::user::ResourceAction;
+use access::ResourceAction;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::field::go_quote;
+use object::request::Subresource;
 use object::{Object, Status};
 use pki::csr::Csr;
 
@@ -40,7 +41,8 @@ impl Admission for CertificateApproval {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let Some(request) = object.filter(|_| is_about(attributes, Operation::Update, "approval")) else {
+        let Some(request) = object.filter(|_| is_about(attributes, Operation::Update, Some(&Subresource::Approval)))
+        else {
             return Ok(());
         };
         require_signer(server, ctx, attributes, "approve", request.str_at(&["spec", "signerName"])).await
@@ -60,7 +62,7 @@ impl Admission for CertificateSigning {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let request = object.filter(|_| is_about(attributes, Operation::Update, "status"));
+        let request = object.filter(|_| is_about(attributes, Operation::Update, Some(&Subresource::Status)));
         let (Some(request), Some(old)) = (request, attributes.old) else { return Ok(()) };
         let is_same = |path: &[&str]| request.get(path) == old.get(path);
         if is_same(&["status", "certificate"]) && is_same(&["status", "conditions"]) {
@@ -83,7 +85,7 @@ impl Admission for CertificateSubjectRestriction {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let Some(request) = object.filter(|_| is_about(attributes, Operation::Create, "")) else { return Ok(()) };
+        let Some(request) = object.filter(|_| is_about(attributes, Operation::Create, None)) else { return Ok(()) };
         if request.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
             return Ok(());
         }
@@ -98,7 +100,7 @@ impl Admission for CertificateSubjectRestriction {
     }
 }
 
-fn is_about(attributes: &Attributes<'_>, operation: Operation, subresource: &str) -> bool {
+fn is_about(attributes: &Attributes<'_>, operation: Operation, subresource: Option<&Subresource>) -> bool {
     let kind = &attributes.resource.kind;
     attributes.operation == operation
         && attributes.subresource == subresource

@@ -28,7 +28,7 @@ impl Admission for ClaimResize {
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind.gvk;
         let is_claim = kind.group.is_empty() && kind.kind == "PersistentVolumeClaim";
-        let updates = attributes.operation == Operation::Update && attributes.subresource.is_empty();
+        let updates = attributes.operation == Operation::Update && attributes.subresource.is_none();
         let (Some(new), Some(old)) = (object.filter(|_| is_claim && updates), attributes.old) else { return Ok(()) };
         if !grows(new, old) {
             return Ok(());

@@ -31,7 +31,7 @@ impl Admission for DefaultTolerations {
         let is_new_pod = attributes.operation == Operation::Create
             && kind.group.is_empty()
             && kind.kind == "Pod"
-            && attributes.subresource.is_empty();
+            && attributes.subresource.is_none();
         if is_new_pod {
             add_tolerations(pod);
         }

@@ -31,7 +31,7 @@ impl Admission for DefaultIngressClass {
         let is_new = attributes.operation == Operation::Create
             && kind.group == "networking.k8s.io"
             && kind.kind == "Ingress"
-            && attributes.subresource.is_empty();
+            && attributes.subresource.is_none();
         let names_one = ingress.annotation(OLD_CLASS).is_some_and(|class| !class.is_empty())
             || ingress.get(&["spec", "ingressClassName"]).is_some_and(|class| !class.is_null());
         if is_new

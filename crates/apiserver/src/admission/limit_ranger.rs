@@ -80,7 +80,7 @@ fn applies(attributes: &Attributes<'_>) -> bool {
     let counted = kind.group.is_empty() && matches!(kind.kind.as_str(), "Pod" | "PersistentVolumeClaim");
     let created = attributes.operation == Operation::Create
         || (attributes.operation == Operation::Update && kind.kind == "PersistentVolumeClaim");
-    counted && created && attributes.subresource.is_empty()
+    counted && created && attributes.subresource.is_none()
 }
 
 async fn limits(server: &Server, attributes: &Attributes<'_>, ty: &str) -> Result<Vec<Value>, Status> {

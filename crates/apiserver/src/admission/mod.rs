@@ -16,6 +16,7 @@ pub mod storage_class;
 pub mod webhooks;
 
 use async_trait::async_trait;
+use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ impl Operation {
 pub struct Attributes<'a> {
     pub operation: Operation,
     pub resource: &'a Resource,
-    pub subresource: &'a str,
+    pub subresource: Option<&'a Subresource>,
     pub namespace: &'a str,
     /// Empty while a generated name is not known yet.
     pub name: &'a str,

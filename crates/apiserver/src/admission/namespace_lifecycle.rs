@@ -25,7 +25,7 @@ impl Admission for NamespaceLifecycle {
         attributes: &Attributes<'_>,
         object: &mut Object,
     ) -> Result<(), Status> {
-        let created = attributes.operation == Operation::Create && attributes.subresource.is_empty();
+        let created = attributes.operation == Operation::Create && attributes.subresource.is_none();
         if !created || attributes.namespace.is_empty() || !attributes.resource.kind.namespaced {
             return Ok(());
         }

@@ -31,7 +31,7 @@ impl Admission for Priorities {
         pod: &mut Object,
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind.gvk;
-        if !kind.group.is_empty() || kind.kind != "Pod" || !attributes.subresource.is_empty() {
+        if !kind.group.is_empty() || kind.kind != "Pod" || attributes.subresource.is_some() {
             return Ok(());
         }
         match attributes.operation {

@@ -56,7 +56,7 @@ fn applies(attributes: &Attributes<'_>) -> bool {
     let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
     let is_quota = attributes.resource.kind.plural == "resourcequotas";
     writes
-        && attributes.subresource.is_empty()
+        && attributes.subresource.is_none()
         && !attributes.namespace.is_empty()
         && (!is_quota || attributes.operation == Operation::Create)
 }

@@ -30,7 +30,7 @@ impl Admission for ServiceAccountDefaults {
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
         let is_pod = kind.gvk.kind == "Pod" && kind.gvk.group.is_empty();
-        if attributes.operation != Operation::Create || !is_pod || !attributes.subresource.is_empty() {
+        if attributes.operation != Operation::Create || !is_pod || attributes.subresource.is_some() {
             return Ok(());
         }
         // Mirror pods reflect what a node runs already and have no account.

@@ -42,7 +42,7 @@ impl Admission for ServiceAddresses {
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
         let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if !writes || kind.gvk.kind != "Service" || !kind.gvk.group.is_empty() || !attributes.subresource.is_empty() {
+        if !writes || kind.gvk.kind != "Service" || !kind.gvk.group.is_empty() || attributes.subresource.is_some() {
             return Ok(());
         }
         // Addresses are held in the name of their Service, so this is the latest moment to have one.

@@ -34,7 +34,7 @@ impl Admission for DefaultStorageClass {
         let is_new_claim = attributes.operation == Operation::Create
             && kind.group.is_empty()
             && kind.kind == "PersistentVolumeClaim"
-            && attributes.subresource.is_empty();
+            && attributes.subresource.is_none();
         let names_one = claim.annotation(OLD_CLASS).is_some()
             || claim.get(&["spec", "storageClassName"]).is_some_and(|class| !Value::is_null(class));
         if is_new_claim

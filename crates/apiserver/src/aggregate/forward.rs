@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
 use object::Status;
+use object::request::User;
 use pki::tls::client::ReloadableClientCert;
 use serde_json::Value;
 

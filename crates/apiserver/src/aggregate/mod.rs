@@ -8,7 +8,7 @@ mod local;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use access::User;
+use object::request::User;
 use object::{Object, Status};
 use parking_lot::RwLock;
 use pki::tls::client::ReloadableClientCert;

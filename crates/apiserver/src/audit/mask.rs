@@ -3,6 +3,7 @@
 //! The URL decides for requests on credentials themselves: a body may leave out its kind. Everywhere else the tree is
 //! searched for embedded objects, such as the manifests of a Work, and for texts that carry keys.
 
+use object::request::{Subresource, Verb};
 use serde_json::{Map, Value};
 
 use crate::request::RequestInfo;
@@ -24,7 +25,7 @@ const EMBEDDING_RESOURCES: &[&str] = &["works"];
 pub fn mask(info: &RequestInfo, body: &mut Value) {
     if is_secret_resource(info) {
         mask_object(body);
-    } else if info.verb == "patch" && EMBEDDING_RESOURCES.contains(&info.resource.as_str()) && body.is_array() {
+    } else if info.verb == Verb::Patch && EMBEDDING_RESOURCES.contains(&info.resource.as_str()) && body.is_array() {
         mask_all(body);
     } else {
         mask_embedded(body);
@@ -44,7 +45,7 @@ pub fn remove_managed_fields(body: &mut Value) {
 fn is_secret_resource(info: &RequestInfo) -> bool {
     match (info.group.as_str(), info.resource.as_str()) {
         ("", "secrets") | ("authentication.k8s.io", "tokenreviews" | "tokenrequests") => true,
-        ("", "serviceaccounts") => info.subresource == "token",
+        ("", "serviceaccounts") => info.subresource == Some(Subresource::Token),
         _ => false,
     }
 }

@@ -8,8 +8,9 @@ mod policy;
 use std::path::Path;
 use std::sync::Arc;
 
-use access::User;
 use http::{HeaderMap, HeaderValue, Uri, header};
+use object::request::Subresource;
+use object::request::User;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -108,7 +109,7 @@ fn first_event(info: &RequestInfo, id: &HeaderValue, uri: &str) -> Value {
     if info.is_resource {
         event["objectRef"] = json!({
             "resource": info.resource, "namespace": info.namespace, "name": info.name,
-            "apiGroup": info.group, "apiVersion": info.version, "subresource": info.subresource,
+            "apiGroup": info.group, "apiVersion": info.version, "subresource": Subresource::name_of(info.subresource.as_ref()),
         });
     }
     event
@@ -122,7 +123,8 @@ fn now() -> String {
 fn path_of(info: &RequestInfo) -> String {
     let mut path = if info.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", info.group) };
     let namespace = if info.namespace.is_empty() { String::new() } else { format!("namespaces/{}", info.namespace) };
-    for part in [&info.version, &namespace, &info.resource, &info.name, &info.subresource] {
+    let subresource = Subresource::name_of(info.subresource.as_ref());
+    for part in [info.version.as_str(), &namespace, &info.resource, &info.name, subresource] {
         if !part.is_empty() {
             path.push('/');
             path.push_str(part);

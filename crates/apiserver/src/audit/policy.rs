@@ -1,6 +1,7 @@
 //! Audit policies (`audit.k8s.io/v1 Policy`): which requests are recorded, and how much of them.
 
-use access::User;
+use object::request::Subresource;
+use object::request::User;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -215,7 +216,7 @@ impl Rule {
         if !self.user_groups.is_empty() && !user.is_some_and(in_group) {
             return false;
         }
-        if !self.verbs.is_empty() && !self.verbs.iter().any(|verb| verb == info.verb) {
+        if !self.verbs.is_empty() && !self.verbs.iter().any(|verb| verb == info.verb.as_str()) {
             return false;
         }
         match info.is_resource {
@@ -248,10 +249,14 @@ fn matches_resource(pattern: &str, info: &RequestInfo) -> bool {
         return true;
     }
     match pattern.split_once('/') {
-        None => info.subresource.is_empty() && pattern == info.resource,
+        None => info.subresource.is_none() && pattern == info.resource,
         Some((resource, subresource)) => {
             (resource == "*" || resource == info.resource)
-                && if subresource == "*" { resource != "*" } else { subresource == info.subresource }
+                && if subresource == "*" {
+                    resource != "*"
+                } else {
+                    subresource == Subresource::name_of(info.subresource.as_ref())
+                }
         }
     }
 }

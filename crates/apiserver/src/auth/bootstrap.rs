@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use access::aggregation::aggregate;
 use access::defaults::{self, Correction};
+use access::escalation;
 use access::rule::PolicyRule;
-use access::user::MASTERS_GROUP;
-use access::{User, escalation};
 use futures::future::try_join_all;
+use object::request::User;
+use object::request::user::MASTERS_GROUP;
+use object::request::{FieldValidation, WriteOptions};
 use object::{GroupVersionKind, Object, Status};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::decode;
-use crate::request::{DeleteOptions, Validation, WriteOptions};
+use crate::request::Deletion;
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::{self, Target};
@@ -85,7 +87,7 @@ fn target_of(server: &Server, object: &Object) -> Result<Target, Status> {
     let resource = server.registry.snapshot().find_kind(&object.gvk()).cloned();
     let resource = resource.ok_or_else(|| Status::internal(format!("{} is not served", object.kind())))?;
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
-    Ok(Target { resource, namespace, name, subresource: String::new() })
+    Ok(Target { resource, namespace, name, subresource: None })
 }
 
 /// Joining machines read `kube-public/cluster-info` before they have credentials, as kubeadm arranges it.
@@ -133,7 +135,7 @@ async fn ensure_object(server: &Server, ctx: &Context, desired: Object) -> Resul
             }
         }
         Some(Correction::Recreate(wanted)) => {
-            match verbs::delete::delete(server, ctx, &target, &DeleteOptions::default()).await {
+            match verbs::delete::delete(server, ctx, &target, &Deletion::default()).await {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
             }
@@ -157,5 +159,5 @@ async fn create(
 }
 
 fn shape(ctx: &Context, resource: &Resource, object: Object) -> Result<Object, Status> {
-    decode::shape(ctx, resource, object, Validation::Strict, Vec::new())
+    decode::shape(ctx, resource, object, FieldValidation::Strict, Vec::new())
 }

@@ -1,8 +1,8 @@
 //! Bootstrap tokens: secrets in `kube-system` with which a new machine requests its first certificate.
 
-use access::User;
 use jiff::Timestamp;
 use object::Object;
+use object::request::User;
 use pki::token::{BootstrapToken, constant_time_eq};
 
 use super::find_core;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use access::User;
 use jiff::Timestamp;
+use object::request::User;
 use parking_lot::Mutex;
 use pki::identity::ClientIdentity;
 use pki::tls::client_trust::{ClientTrust, UntrustedClient};

@@ -25,7 +25,7 @@ impl Admission for EscalationCheck {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-        let Some(object) = object.filter(|_| writes && attributes.subresource.is_empty()) else { return Ok(()) };
+        let Some(object) = object.filter(|_| writes && attributes.subresource.is_none()) else { return Ok(()) };
         let gvk = &attributes.resource.kind.gvk;
         let check = match gvk.kind.as_str() {
             _ if gvk.group != RBAC_GROUP || ctx.user.is_master() => return Ok(()),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use access::User;
 use http::HeaderMap;
 use jiff::Timestamp;
+use object::request::User;
 use pki::tls::client_trust::ClientTrust;
 use rustls_pki_types::CertificateDer;
 

@@ -4,11 +4,12 @@
 //! `impersonate:MODE` on
 //! the user and `impersonate-on:MODE:VERB` on what the request does. They are tried first; the classic `impersonate` last.
 
-use access::impersonation::Impersonation;
-use access::user::{AUTHENTICATED_GROUP, MASTERS_GROUP, ResourceAction, service_account_groups, split_service_account};
-use access::{Action, User};
+use access::impersonation;
+use access::{Action, ResourceAction};
 use http::{HeaderMap, HeaderValue};
 use object::field::go_quote;
+use object::request::User;
+use object::request::user::{AUTHENTICATED_GROUP, MASTERS_GROUP, service_account_groups, split_service_account};
 use object::{Status, names};
 
 use super::{Auth, refusal};
@@ -23,11 +24,11 @@ const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
 
 /// Reads the user that the headers name; `None` without such headers.
-pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
-    let mut wanted = Impersonation::default();
+pub fn read(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    let mut wanted = User::default();
     for (header, value) in headers {
         match header.as_str() {
-            USER if wanted.user.is_empty() => wanted.user = text(value)?,
+            USER if wanted.name.is_empty() => wanted.name = text(value)?,
             UID if wanted.uid.is_empty() => wanted.uid = text(value)?,
             GROUP => wanted.groups.push(text(value)?),
             other => {
@@ -37,10 +38,10 @@ pub fn read(headers: &HeaderMap) -> Result<Option<Impersonation>, Status> {
             }
         }
     }
-    if wanted.is_empty() {
+    if wanted == User::default() {
         return Ok(None);
     }
-    if wanted.user.is_empty() {
+    if wanted.name.is_empty() {
         let text = format!("requested {} without impersonating a user name", describe(&wanted));
         return Err(Status::bad_request(text));
     }
@@ -60,7 +61,7 @@ pub fn unescape_key(key: &str) -> String {
 }
 
 /// The user as kube-apiserver's message prints it.
-fn describe(wanted: &Impersonation) -> String {
+fn describe(wanted: &User) -> String {
     let list = |items: &[String]| {
         let items: Vec<String> = items.iter().map(|item| go_quote(item)).collect();
         if items.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", items.join(", ")) }
@@ -76,7 +77,7 @@ pub async fn assume(
     auth: &Auth,
     server: &Server,
     caller: &User,
-    wanted: Impersonation,
+    wanted: User,
     info: &RequestInfo,
 ) -> Result<User, Status> {
     let mut refused: Option<Status> = None;
@@ -89,12 +90,12 @@ pub async fn assume(
             Err(status) => return Err(status),
         }
     }
-    for action in wanted.actions() {
+    for action in impersonation::actions(&wanted) {
         if let Err(status) = auth.require(server, caller, &action).await {
             return Err(refused.unwrap_or(status));
         }
     }
-    Ok(wanted.into_user())
+    Ok(impersonation::into_user(wanted))
 }
 
 /// A constrained way of impersonating.
@@ -119,9 +120,9 @@ impl Mode {
         }
     }
 
-    fn applies(self, caller: &User, wanted: &Impersonation) -> bool {
+    fn applies(self, caller: &User, wanted: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let (node, account) = (node_name(&wanted.user), split_service_account(&wanted.user));
+        let (node, account) = (node_name(&wanted.name), split_service_account(&wanted.name));
         match self {
             Self::AssociatedNode => {
                 let own_node = caller.extra.get(NODE_NAME_EXTRA).map(Vec::as_slice);
@@ -139,7 +140,7 @@ impl Mode {
         auth: &Auth,
         server: &Server,
         caller: &User,
-        wanted: &Impersonation,
+        wanted: &User,
         info: &RequestInfo,
     ) -> Result<(), Status> {
         let on_verb = format!("impersonate-on:{}:{}", self.name(), info.verb);
@@ -157,14 +158,14 @@ impl Mode {
         Ok(())
     }
 
-    fn actions<'a>(self, verb: &'a str, wanted: &'a Impersonation) -> Vec<ResourceAction<'a>> {
+    fn actions<'a>(self, verb: &'a str, wanted: &'a User) -> Vec<ResourceAction<'a>> {
         let base = ResourceAction { verb, group: AUTHENTICATION_GROUP, version: "v1", ..ResourceAction::default() };
-        let user = match (node_name(&wanted.user), split_service_account(&wanted.user)) {
+        let user = match (node_name(&wanted.name), split_service_account(&wanted.name)) {
             // Which node is settled already; the right must hold for the node of any of the account's pods.
             _ if self == Self::AssociatedNode => ResourceAction { resource: "nodes", name: "*", ..base },
             (Some(name), _) => ResourceAction { resource: "nodes", name, ..base },
             (_, Some((namespace, name))) => ResourceAction { resource: "serviceaccounts", namespace, name, ..base },
-            _ => ResourceAction { resource: "users", name: &wanted.user, ..base },
+            _ => ResourceAction { resource: "users", name: &wanted.name, ..base },
         };
         let mut actions = vec![user];
         if !wanted.uid.is_empty() {
@@ -178,24 +179,24 @@ impl Mode {
         actions
     }
 
-    fn user(self, mut wanted: Impersonation) -> User {
+    fn user(self, mut wanted: User) -> User {
         match self {
             Self::AssociatedNode | Self::ArbitraryNode => {
                 wanted.groups = vec!["system:nodes".to_owned(), AUTHENTICATED_GROUP.to_owned()];
             }
             Self::ServiceAccount => {
-                if let Some((namespace, _)) = split_service_account(&wanted.user) {
+                if let Some((namespace, _)) = split_service_account(&wanted.name) {
                     wanted.groups = service_account_groups(namespace);
                 }
             }
             Self::UserInfo => {}
         }
-        wanted.into_user()
+        impersonation::into_user(wanted)
     }
 }
 
 /// Users and groups that no constrained mode grants, independent of the rules.
-fn refuse_sensitive(caller: &User, verb: &str, wanted: &Impersonation) -> Result<(), Status> {
+fn refuse_sensitive(caller: &User, verb: &str, wanted: &User) -> Result<(), Status> {
     let base = ResourceAction { verb, group: AUTHENTICATION_GROUP, version: "v1", ..ResourceAction::default() };
     let refuse = |resource: &str, name: &str, reason: &str| {
         let action = Action::Resource(ResourceAction { resource, name, ..base });

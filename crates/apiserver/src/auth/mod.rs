@@ -17,10 +17,11 @@ pub mod token_request;
 
 use std::sync::Arc;
 
-pub use access::User;
-use access::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
 use access::{AccessDecision, Action};
 use http::HeaderMap;
+use object::request::User;
+use object::request::Verb;
+use object::request::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
 use object::{GroupResource, Object, Status};
 use pki::tls::client_trust::ClientTrust;
 use pki::token::Secret;
@@ -168,9 +169,10 @@ impl Auth {
 /// Returns true for requests that callers without credentials may send; the rules still decide.
 fn is_open_to_all(info: &RequestInfo) -> bool {
     if info.is_resource {
-        return info.verb == "get"
+        return info.verb == Verb::Get
             && info.group.is_empty()
-            && (info.resource.as_str(), info.subresource.as_str()) == ("configmaps", "")
+            && info.resource == "configmaps"
+            && info.subresource.is_none()
             && (info.namespace.as_str(), info.name.as_str()) == ("kube-public", "cluster-info");
     }
     let first = info.path.trim_start_matches('/').split('/').next().unwrap_or_default();

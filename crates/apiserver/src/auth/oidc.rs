@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use access::User;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use object::request::User;
 use pki::error::PkiError;
 use pki::jwt::Algorithm;
 use pki::jwt::jwks;

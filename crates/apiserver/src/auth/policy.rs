@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use access::escalation::RBAC_GROUP;
-use access::{AccessDecision, Action, PolicyIndex, User};
+use access::{AccessDecision, Action, PolicyIndex};
+use object::request::User;
 use object::{GroupResource, Status};
 use parking_lot::RwLock;
 use tokio::sync::OnceCell;

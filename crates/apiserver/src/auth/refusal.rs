@@ -1,8 +1,9 @@
 //! The texts of 403 answers, as kube-apiserver writes them.
 
-use access::user::ResourceAction;
-use access::{Action, User};
+use access::{Action, ResourceAction};
 use object::field::go_quote;
+use object::request::Subresource;
+use object::request::User;
 use object::{GroupResource, Status};
 
 use crate::request::RequestInfo;
@@ -10,14 +11,14 @@ use crate::request::RequestInfo;
 /// Returns the action to authorize for a request.
 pub fn action_of(info: &RequestInfo) -> Action<'_> {
     if !info.is_resource {
-        return Action::NonResource { verb: info.verb, path: &info.path };
+        return Action::NonResource { verb: info.verb.as_str(), path: &info.path };
     }
     Action::Resource(ResourceAction {
-        verb: info.verb,
+        verb: info.verb.as_str(),
         group: &info.group,
         version: &info.version,
         resource: &info.resource,
-        subresource: &info.subresource,
+        subresource: Subresource::name_of(info.subresource.as_ref()),
         namespace: &info.namespace,
         name: &info.name,
     })

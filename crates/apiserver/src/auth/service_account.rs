@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access::User;
-use access::user::{service_account_groups, service_account_user, split_service_account};
 use base64::Engine;
 use jiff::Timestamp;
+use object::request::User;
+use object::request::user::{service_account_groups, service_account_user, split_service_account};
 use object::{Object, Status};
 use pki::jwt::Algorithm;
 use pki::jwt::jwks::VerificationKey;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use access::User;
 use http::{HeaderMap, header};
+use object::request::User;
 use parking_lot::Mutex;
 use pki::jwt::verifier::peek_issuer;
 use pki::token::{BootstrapToken, Secret};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use access::user::service_account_user;
 use jiff::Timestamp;
+use object::request::user::service_account_user;
 use object::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersion, Object, Status, schema};
 use serde_json::{Map, Value, json};
 

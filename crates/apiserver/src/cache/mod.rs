@@ -20,6 +20,8 @@ use store::{EventKind, KeyValue, ProgressHandle, RangeEnd, RangeRequest, Store};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::request::ListSelection;
+
 pub use entry::{Entry, Filter, UnreadableEntry};
 pub use watcher::{Change, ChangeKind, Watcher};
 
@@ -134,11 +136,11 @@ impl Cache {
         })
     }
 
-    pub fn filter(&self, namespace: &str, options: &crate::request::ListOptions) -> Filter {
+    pub fn filter(&self, namespace: &str, selection: &ListSelection) -> Filter {
         Filter {
             namespace: namespace.to_owned(),
-            labels: options.labels.clone(),
-            fields: options.fields.clone(),
+            labels: selection.labels.clone(),
+            fields: selection.fields.clone(),
             field_names: self.field_names.clone(),
         }
     }

@@ -10,7 +10,7 @@ use super::names::{self, CLEANUP_FINALIZER};
 use super::resource;
 use crate::cache::{Cache, Filter};
 use crate::context::Context;
-use crate::request::{DeleteOptions, ListOptions};
+use crate::request::{Deletion, ListSelection};
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
@@ -122,15 +122,12 @@ impl Follower {
         let fixed = server.registry.is_fixed(&group_resource);
         let resource = server.registry.snapshot().find_any_version(&group_resource).cloned();
         if let Some(resource) = resource.filter(|_| !fixed) {
-            let everything = Target {
-                resource: resource.clone(),
-                namespace: String::new(),
-                name: String::new(),
-                subresource: String::new(),
-            };
-            let ctx = Context::new(Arc::new(access::User::new("system:apiserver", &["system:masters"])), "flotilla");
-            let options = DeleteOptions::default();
-            delete::delete_collection(server, &ctx, &everything, &ListOptions::default(), &options).await?;
+            let everything =
+                Target { resource: resource.clone(), namespace: String::new(), name: String::new(), subresource: None };
+            let ctx =
+                Context::new(Arc::new(object::request::User::new("system:apiserver", &["system:masters"])), "flotilla");
+            let options = Deletion::default();
+            delete::delete_collection(server, &ctx, &everything, &ListSelection::default(), &options).await?;
             resource.cache.fresh().await?;
             if !resource.cache.is_empty() {
                 return Err(Status::unavailable(format!("instances of {group_resource} still have finalizers")));

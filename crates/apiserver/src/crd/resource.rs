@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kinds::kind::ScaleSelector;
 use kinds::printers::CrdPrinter;
 use kinds::strategy::Strategy;
-use kinds::{Kind, SelectableField, Subresource, SubresourceKind};
+use kinds::{Kind, SelectableField, ServedSubresource, SubresourceKind};
+use object::request::{Subresource, Verb};
 use object::schema::Schema;
 use object::{FieldPath, GroupResource, GroupVersionKind, Object};
 use serde_json::Value;
@@ -25,8 +26,7 @@ impl Strategy for CustomStrategy {
     }
 }
 
-const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-const PART_VERBS: &[&str] = &["get", "patch", "update"];
+const PART_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// Every served version of the definition.
 pub fn kinds_of(definition: &Object) -> Vec<(Kind, Custom)> {
@@ -55,7 +55,7 @@ fn kind(definition: &Object, version: &Value, storage: &str) -> Kind {
         storage: GroupVersionKind::new(group, storage, name("kind")),
         storage_resource: GroupResource::new(group, name("plural")),
         stored: true,
-        verbs: VERBS.to_vec(),
+        verbs: Verb::OF_CUSTOM_RESOURCES.to_vec(),
         subresources: subresources(version, &gvk),
         schema: schema(version),
         definition: kinds::openapi::definition_name(group, version_name, &name("kind")),
@@ -104,11 +104,11 @@ fn custom(definition: &Object, version: &Value) -> Custom {
     }
 }
 
-fn subresources(version: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
+fn subresources(version: &Value, gvk: &GroupVersionKind) -> Vec<ServedSubresource> {
     let mut found = Vec::new();
     if version["subresources"].get("status").is_some() {
-        found.push(Subresource {
-            name: "status".into(),
+        found.push(ServedSubresource {
+            name: Subresource::Status,
             kind: SubresourceKind::Status,
             gvk: gvk.clone(),
             verbs: PART_VERBS.to_vec(),
@@ -120,8 +120,8 @@ fn subresources(version: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
             Some(path) if !path.is_empty() => ScaleSelector::Text(path.to_owned()),
             _ => ScaleSelector::None,
         };
-        found.push(Subresource {
-            name: "scale".into(),
+        found.push(ServedSubresource {
+            name: Subresource::Scale,
             kind: SubresourceKind::Scale {
                 spec_replicas: path("specReplicasPath"),
                 status_replicas: path("statusReplicasPath"),

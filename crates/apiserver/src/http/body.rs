@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use object::Status;
+use object::request::User;
 
 use crate::decode::BODY_BYTES_MAX;
 use crate::limits::{Limits, Reservation};

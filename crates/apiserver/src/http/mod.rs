@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use access::User;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use object::Status;
 use object::query::Query;
+use object::request::User;
 use rustls_pki_types::CertificateDer;
 
 use crate::audit::Record;

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use http::{Method, Response, header};
 use object::Status;
+use object::request::Verb;
 use serde_json::Value;
 
 use super::Incoming;
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
-use crate::request::{DeleteOptions, ListOptions, RequestInfo, WriteOptions, parse_revision};
+use crate::request::{Deletion, ListSelection, RequestInfo, parse_revision, patch_kind, write_options};
 use crate::respond::{self, Body, Format};
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::subresource;
-use crate::verbs::{self, Target, patch::PatchType};
+use crate::verbs::{self, Target};
 
 pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
@@ -46,27 +47,27 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
     }
     let format = Format::for_resource(&resource, &incoming.headers, incoming.query.flag("pretty"))?;
     match info.verb {
-        "get" => {
+        Verb::Get => {
             let revision = incoming.query.get("resourceVersion").map(parse_revision).transpose()?;
             let answer = verbs::get::get(server, &target, revision).await?;
             respond::object_response(server, &resource, answer, format).await
         }
-        "list" => {
-            let options = ListOptions::parse(&incoming.query)?;
-            let listed = verbs::list::list(server, &target, &options).await?;
+        Verb::List => {
+            let selection = ListSelection::parse(&incoming.query)?;
+            let listed = verbs::list::list(server, &target, &selection).await?;
             let include = incoming.query.get("includeObject");
             respond::list_response(server, &ctx.user, &resource, listed, format, include).await
         }
-        "watch" => {
-            let mut options = ListOptions::parse(&incoming.query)?;
+        Verb::Watch => {
+            let mut selection = ListSelection::parse(&incoming.query)?;
             if !info.name.is_empty() {
-                options.fields.terms.push(object::selector::FieldTerm {
+                selection.fields.terms.push(object::selector::FieldTerm {
                     field: "metadata.name".into(),
                     equal: true,
                     value: info.name.clone(),
                 });
             }
-            let watch = verbs::watch::watch_counted(server, &ctx.user, &target, &options).await?;
+            let watch = verbs::watch::watch_counted(server, &ctx.user, &target, &selection).await?;
             respond::watch_response(server.clone(), ctx.user.clone(), resource, watch, format)
         }
         _ => write(server, ctx, &target, incoming, format).await,
@@ -94,32 +95,32 @@ async fn write(
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let verb = incoming.info.verb;
     let answer = match verb {
-        "create" | "update" => {
-            let kind = if verb == "create" { "CreateOptions" } else { "UpdateOptions" };
-            let options = WriteOptions::parse(&query, kind)?;
+        Verb::Create | Verb::Update => {
+            let kind = if verb == Verb::Create { "CreateOptions" } else { "UpdateOptions" };
+            let options = write_options(&query, kind)?;
             let body = BodyFormat::of_content_type(content_type.as_deref())?;
             let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
-            let object = decode::read_object(ctx, &resource, decoded, options.validation)?;
-            if verb == "create" {
+            let object = decode::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
+            if verb == Verb::Create {
                 verbs::create::create(server, ctx, target, object, &options).await?
             } else {
                 verbs::update::replace(server, ctx, target, object, &options).await?
             }
         }
-        "patch" => {
-            let options = WriteOptions::parse(&query, "PatchOptions")?;
-            let patch_type = PatchType::of_content_type(content_type.as_deref())?;
+        Verb::Patch => {
+            let options = write_options(&query, "PatchOptions")?;
+            let kind = patch_kind(content_type.as_deref(), &query)?;
             let body = incoming.body.read().await?;
-            verbs::patch::patch(server, ctx, target, patch_type, &body, &options).await?
+            verbs::patch::patch(server, ctx, target, kind, &body, &options).await?
         }
-        "delete" => {
-            let options = DeleteOptions::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            verbs::delete::delete(server, ctx, target, &options).await?
+        Verb::Delete => {
+            let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
+            verbs::delete::delete(server, ctx, target, &deletion).await?
         }
-        "deletecollection" => {
-            let list_options = ListOptions::parse(&query)?;
-            let options = DeleteOptions::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            let listed = verbs::delete::delete_collection(server, ctx, target, &list_options, &options).await?;
+        Verb::DeleteCollection => {
+            let selection = ListSelection::parse(&query)?;
+            let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
+            let listed = verbs::delete::delete_collection(server, ctx, target, &selection, &deletion).await?;
             return respond::list_response(server, &ctx.user, &resource, listed, format, None).await;
         }
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
@@ -148,18 +149,18 @@ fn target(resource: &Arc<Resource>, info: &RequestInfo) -> Result<Target, Status
     let misplaced = !kind.namespaced && !info.namespace.is_empty() && !is_namespace;
     let unscoped = kind.namespaced
         && info.namespace.is_empty()
-        && !matches!(info.verb, "list" | "watch" | "create" | "deletecollection");
+        && !matches!(info.verb, Verb::List | Verb::Watch | Verb::Create | Verb::DeleteCollection);
     if misplaced || unscoped {
         return Err(Status::resource_not_served());
     }
-    let name = if matches!(info.verb, "list" | "deletecollection") { String::new() } else { info.name.clone() };
+    let name = if matches!(info.verb, Verb::List | Verb::DeleteCollection) { String::new() } else { info.name.clone() };
     Ok(Target { resource: resource.clone(), namespace, name, subresource: info.subresource.clone() })
 }
 
 fn check_verb(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
-    let allowed = match info.subresource.as_str() {
-        "" => resource.kind.allows(info.verb),
-        name => match resource.kind.subresource(name) {
+    let allowed = match &info.subresource {
+        None => resource.kind.allows(info.verb),
+        Some(name) => match resource.kind.subresource(name) {
             Some(sub) => sub.verbs.contains(&info.verb),
             None => return Err(Status::resource_not_served()),
         },
@@ -170,16 +171,17 @@ fn check_verb(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
 /// Objects are made in collections and changed by name; a kind with namespaces is written to in one of them.
 fn check_place(resource: &Resource, info: &RequestInfo) -> Result<(), Status> {
     let misplaced = match info.verb {
-        "create" => info.subresource.is_empty() && !info.name.is_empty(),
-        "update" | "patch" => info.name.is_empty(),
+        Verb::Create => info.subresource.is_none() && !info.name.is_empty(),
+        Verb::Update | Verb::Patch => info.name.is_empty(),
         _ => false,
     };
-    let writes_everywhere =
-        resource.kind.namespaced && info.namespace.is_empty() && matches!(info.verb, "create" | "deletecollection");
+    let writes_everywhere = resource.kind.namespaced
+        && info.namespace.is_empty()
+        && matches!(info.verb, Verb::Create | Verb::DeleteCollection);
     if misplaced || writes_everywhere {
         return Err(Status::method_not_served());
     }
-    if matches!(info.verb, "list" | "watch" | "deletecollection") { Ok(()) } else { check_name(&info.name) }
+    if info.verb.is_of_collection() { Ok(()) } else { check_name(&info.name) }
 }
 
 /// Names that would read as another path.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use access::User;
 use object::Status;
+use object::request::User;
 use parking_lot::Mutex;
 
 use super::slots::{Counts, is_exempt};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use access::User;
 use object::Status;
+use object::request::User;
 use parking_lot::Mutex;
 
 use super::{Limits, LimitsConfig, too_many_requests};
@@ -68,7 +68,7 @@ impl Limits {
 }
 
 pub(super) fn is_exempt(user: &User) -> bool {
-    user.groups.iter().any(|group| group == access::user::MASTERS_GROUP)
+    user.groups.iter().any(|group| group == object::request::user::MASTERS_GROUP)
 }
 
 fn is_health_check(path: &str) -> bool {

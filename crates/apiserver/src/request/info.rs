@@ -2,6 +2,7 @@
 
 use http::Method;
 use object::query::Query;
+use object::request::{Subresource, Verb};
 use object::selector::FieldSelector;
 use object::{GroupVersionResource, percent};
 
@@ -9,13 +10,13 @@ use object::{GroupVersionResource, percent};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     pub is_resource: bool,
-    pub verb: &'static str,
+    pub verb: Verb,
     pub path: String,
     pub group: String,
     pub version: String,
     pub namespace: String,
     pub resource: String,
-    pub subresource: String,
+    pub subresource: Option<Subresource>,
     pub name: String,
     /// The path after the subresource, for `proxy` paths.
     pub tail: String,
@@ -25,14 +26,14 @@ pub struct RequestInfo {
 
 impl RequestInfo {
     /// A request made in this process: for all objects of a kind, unless a namespace or a name is added.
-    pub fn on(gvr: GroupVersionResource, verb: &'static str) -> Self {
+    pub fn on(gvr: GroupVersionResource, verb: Verb) -> Self {
         let GroupVersionResource { group, version, resource } = gvr;
         Self { is_resource: true, verb, group, version, resource, ..Self::default() }
     }
 
     /// `query` is read only for parameters that change the verb: `watch=true` and a `metadata.name` field selector.
     pub fn parse(method: &Method, path: &str, query: &str) -> Self {
-        let mut info = Self { path: path.to_owned(), verb: plain_verb(method), ..Self::default() };
+        let mut info = Self { path: path.to_owned(), verb: Verb::of_method(method.as_str()), ..Self::default() };
         // Decoded before it is split, so that an escaped slash separates like any other.
         let decoded = percent::decode_lenient(path);
         let decoded: Vec<String> = decoded.trim_matches('/').split('/').map(str::to_owned).collect();
@@ -57,7 +58,7 @@ impl RequestInfo {
         info.read_resource(parts);
         let query = Query::parse(query);
         info.verb = resource_verb(method, &info, &query, old_watch);
-        if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
+        if info.verb.is_of_collection() && info.name.is_empty() {
             info.name = name_from_field_selector(&query);
         }
         info
@@ -74,7 +75,7 @@ impl RequestInfo {
         }
         self.resource = parts[0].clone();
         self.name = parts.get(1).cloned().unwrap_or_default();
-        self.subresource = parts.get(2).cloned().unwrap_or_default();
+        self.subresource = parts.get(2).and_then(|name| Subresource::parse(name));
         self.tail = parts.get(3..).map(|tail| tail.join("/")).unwrap_or_default();
         if self.resource == "namespaces" {
             self.namespace = self.name.clone();
@@ -82,41 +83,26 @@ impl RequestInfo {
     }
 
     pub fn is_read_only(&self) -> bool {
-        matches!(self.verb, "get" | "list" | "watch" | "head" | "options")
+        self.verb.is_read_only()
     }
 
     /// Requests that stay open by design and so count against no time limit.
     pub fn is_long_running(&self) -> bool {
-        let is_stream = matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy");
-        self.long_running.unwrap_or(self.verb == "watch" || is_stream)
+        let is_stream = self.subresource.as_ref().is_some_and(Subresource::is_stream);
+        self.long_running.unwrap_or(self.verb == Verb::Watch || is_stream)
     }
 }
 
-fn plain_verb(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "get",
-        "HEAD" => "head",
-        "POST" => "post",
-        "PUT" => "put",
-        "PATCH" => "patch",
-        "DELETE" => "delete",
-        "OPTIONS" => "options",
-        _ => "other",
-    }
-}
-
-fn resource_verb(method: &Method, info: &RequestInfo, query: &Query, old_watch: bool) -> &'static str {
+fn resource_verb(method: &Method, info: &RequestInfo, query: &Query, old_watch: bool) -> Verb {
     let named = !info.name.is_empty();
     match method.as_str() {
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" if named => "delete",
-        "DELETE" => "deletecollection",
-        "GET" | "HEAD" if old_watch || (!named && query.flag("watch")) => "watch",
-        "GET" | "HEAD" if named => "get",
-        "GET" | "HEAD" => "list",
-        _ => plain_verb(method),
+        "POST" => Verb::Create,
+        "PUT" => Verb::Update,
+        "DELETE" if !named => Verb::DeleteCollection,
+        "GET" | "HEAD" if old_watch || (!named && query.flag("watch")) => Verb::Watch,
+        "GET" | "HEAD" if named => Verb::Get,
+        "GET" | "HEAD" => Verb::List,
+        plain => Verb::of_method(plain),
     }
 }
 
@@ -157,7 +143,13 @@ mod tests {
             let info = RequestInfo::parse(&method.parse().expect("a method"), path, query);
             let got = format!(
                 "{} {}/{} '{}' {} '{}' '{}'",
-                info.verb, info.group, info.version, info.namespace, info.resource, info.subresource, info.name
+                info.verb,
+                info.group,
+                info.version,
+                info.namespace,
+                info.resource,
+                Subresource::name_of(info.subresource.as_ref()),
+                info.name
             );
             assert_eq!(got, expected, "{method} {path}?{query}");
             assert!(info.is_resource);

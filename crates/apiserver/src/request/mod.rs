@@ -4,6 +4,4 @@ mod info;
 mod options;
 
 pub use info::RequestInfo;
-pub use options::{
-    DeleteOptions, ListOptions, Propagation, ResourceVersionMatch, Validation, WriteOptions, parse_revision,
-};
+pub use options::{Deletion, ListSelection, parse_revision, patch_kind, write_options};

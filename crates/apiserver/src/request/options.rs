@@ -1,6 +1,12 @@
 //! The options a query string (or a DeleteOptions body) carries, checked before anything else happens.
 
+use std::time::Duration;
+
 use object::query::Query;
+use object::request::{
+    DeleteOptions, FieldValidation, ListOptions, PatchKind, Preconditions, PropagationPolicy, VersionMatch,
+    WriteOptions,
+};
 use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, FieldPath, GroupKind, Status};
 use serde_json::Value;
@@ -14,55 +20,56 @@ fn not_a_number(key: &str, text: &str) -> Status {
     Status::bad_request(format!("query parameter {key}: {text:?} is not a whole number"))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResourceVersionMatch {
-    NotOlderThan,
-    Exact,
-}
-
+/// The options of a list or watch, with their selectors and version read.
 #[derive(Clone, Debug, Default)]
-pub struct ListOptions {
+pub struct ListSelection {
     pub labels: LabelSelector,
     pub fields: FieldSelector,
-    pub limit: usize,
-    pub continue_token: Option<String>,
     /// `None` means the newest state, `Some(0)` any.
-    pub resource_version: Option<u64>,
-    pub version_match: Option<ResourceVersionMatch>,
-    pub bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
+    pub revision: Option<u64>,
+    pub options: ListOptions,
 }
 
-impl ListOptions {
+impl ListSelection {
+    /// Reads and checks the query of a list, watch or delete of a collection.
     pub fn parse(query: &Query) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
-            .map_err(|e| Status::bad_request(e.to_string()))?;
-        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
-            .map_err(|e| Status::bad_request(e.to_string()))?;
-        let resource_version = query.get("resourceVersion").map(parse_revision).transpose()?;
-        let version_match = match query.get("resourceVersionMatch") {
+        let text = |name: &str| query.get(name).map(str::to_owned);
+        let mut selection = Self::of(ListOptions {
+            label_selector: text("labelSelector"),
+            field_selector: text("fieldSelector"),
+            resource_version: text("resourceVersion"),
+            ..ListOptions::default()
+        })?;
+        let options = &mut selection.options;
+        options.resource_version_match = match query.get("resourceVersionMatch") {
             None => None,
-            Some("NotOlderThan") => Some(ResourceVersionMatch::NotOlderThan),
-            Some("Exact") => Some(ResourceVersionMatch::Exact),
-            Some(other) => {
-                return Err(refuse_list_option("resourceVersionMatch", other, &["", "Exact", "NotOlderThan"]));
-            }
+            Some(name) => Some(VersionMatch::parse(name).ok_or_else(|| refuse_version_match(name))?),
         };
-        let limit = number(query, "limit")?.unwrap_or(0).max(0) as usize;
-        let options = Self {
-            labels,
-            fields,
-            limit,
-            continue_token: query.get("continue").map(str::to_owned),
-            resource_version,
-            version_match,
-            bookmarks: query.flag("allowWatchBookmarks"),
-            send_initial_events: query.first("sendInitialEvents").is_some().then(|| query.flag("sendInitialEvents")),
-            timeout_seconds: number(query, "timeoutSeconds")?.map(|s| s.max(0) as u64),
-        };
-        options.check(query.flag("watch"))?;
-        Ok(options)
+        options.limit = number(query, "limit")?.and_then(|limit| u64::try_from(limit).ok());
+        options.continue_token = text("continue");
+        options.bookmarks = query.flag("allowWatchBookmarks");
+        options.send_initial_events =
+            query.first("sendInitialEvents").is_some().then(|| query.flag("sendInitialEvents"));
+        let timeout = number(query, "timeoutSeconds")?;
+        options.timeout = timeout.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        selection.check(query.flag("watch"))?;
+        Ok(selection)
+    }
+
+    /// Reads the options of a caller in this process.
+    pub fn of(options: ListOptions) -> Result<Self, Status> {
+        let refuse = |error: object::selector::SelectorError| Status::bad_request(error.to_string());
+        Ok(Self {
+            labels: LabelSelector::parse(options.label_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
+            fields: FieldSelector::parse(options.field_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
+            revision: options.resource_version.as_deref().map(parse_revision).transpose()?,
+            options,
+        })
+    }
+
+    /// Objects per page; 0 for all of them.
+    pub fn limit(&self) -> usize {
+        self.options.limit.unwrap_or(0) as usize
     }
 
     fn check(&self, watching: bool) -> Result<(), Status> {
@@ -70,32 +77,33 @@ impl ListOptions {
             let error = FieldError::forbidden(FieldPath::new(field), detail);
             Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", &[error]))
         };
+        let options = &self.options;
         if watching {
-            return match (self.send_initial_events, self.version_match) {
+            return match (options.send_initial_events, options.resource_version_match) {
                 (None, Some(_)) => forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
                 ),
-                (Some(_), m) if m != Some(ResourceVersionMatch::NotOlderThan) => forbidden(
+                (Some(_), m) if m != Some(VersionMatch::NotOlderThan) => forbidden(
                     "resourceVersionMatch",
                     "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                 ),
                 _ => Ok(()),
             };
         }
-        if self.send_initial_events.is_some() {
+        if options.send_initial_events.is_some() {
             return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
         }
-        if self.version_match.is_some() && self.resource_version.is_none() {
+        if options.resource_version_match.is_some() && self.revision.is_none() {
             return forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             );
         }
-        if self.version_match.is_some() && self.continue_token.is_some() {
+        if options.resource_version_match.is_some() && options.continue_token.is_some() {
             return forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
         }
-        if self.version_match == Some(ResourceVersionMatch::Exact) && self.resource_version == Some(0) {
+        if options.resource_version_match == Some(VersionMatch::Exact) && self.revision == Some(0) {
             return forbidden(
                 "resourceVersionMatch",
                 "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
@@ -105,8 +113,9 @@ impl ListOptions {
     }
 }
 
-fn refuse_list_option(field: &str, value: &str, supported: &[&str]) -> Status {
-    let error = FieldError::not_supported(FieldPath::new(field), value, supported);
+fn refuse_version_match(value: &str) -> Status {
+    let supported = ["", "Exact", "NotOlderThan"];
+    let error = FieldError::not_supported(FieldPath::new("resourceVersionMatch"), value, &supported);
     Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", &[error])
 }
 
@@ -121,48 +130,39 @@ pub fn parse_revision(text: &str) -> Result<u64, Status> {
     })
 }
 
-/// The handling of fields the kind does not know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Validation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct WriteOptions {
-    pub dry_run: bool,
-    pub field_manager: String,
-    pub validation: Validation,
-    /// Only for apply patches.
-    pub force: Option<bool>,
-}
-
-impl WriteOptions {
-    /// `kind` names the options type in errors: `CreateOptions`, `UpdateOptions`, `PatchOptions`.
-    pub fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
-        let refuse = |errors: &[FieldError]| Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors);
-        let dry_run = parse_dry_run(query.all("dryRun")).map_err(|e| refuse(&[e]))?;
-        let field_manager = query.get("fieldManager").unwrap_or_default().to_owned();
-        if field_manager.len() > 128 {
-            return Err(refuse(&[FieldError::too_long(FieldPath::new("fieldManager"), 128)]));
+/// Reads the options of a write; `kind` names them in errors: `CreateOptions`, `UpdateOptions`, `PatchOptions`.
+pub fn write_options(query: &Query, kind: &str) -> Result<WriteOptions, Status> {
+    let refuse = |error: FieldError| Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &[error]);
+    let dry_run = parse_dry_run(query.all("dryRun")).map_err(refuse)?;
+    let field_manager = query.get("fieldManager").map(str::to_owned);
+    if let Some(manager) = &field_manager {
+        if manager.len() > 128 {
+            return Err(refuse(FieldError::too_long(FieldPath::new("fieldManager"), 128)));
         }
-        if field_manager.chars().any(|c| c.is_control()) {
+        if manager.chars().any(|c| c.is_control()) {
             let detail = "should only contain printable characters";
-            return Err(refuse(&[FieldError::invalid(FieldPath::new("fieldManager"), field_manager, detail)]));
+            return Err(refuse(FieldError::invalid(FieldPath::new("fieldManager"), manager.as_str(), detail)));
         }
-        let validation = match query.get("fieldValidation") {
-            None | Some("Warn") => Validation::Warn,
-            Some("Ignore") => Validation::Ignore,
-            Some("Strict") => Validation::Strict,
-            Some(other) => {
-                let supported = ["", "Ignore", "Strict", "Warn"];
-                return Err(refuse(&[FieldError::not_supported(FieldPath::new("fieldValidation"), other, &supported)]));
-            }
-        };
-        let force = query.first("force").is_some().then(|| query.flag("force"));
-        Ok(Self { dry_run, field_manager, validation, force })
+    }
+    let field_validation = match query.get("fieldValidation") {
+        None => None,
+        Some(name) => Some(FieldValidation::parse(name).ok_or_else(|| {
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            refuse(FieldError::not_supported(FieldPath::new("fieldValidation"), name, &supported))
+        })?),
+    };
+    Ok(WriteOptions { field_manager, dry_run, field_validation })
+}
+
+/// Reads the kind of a patch from its content type and the parameter `force`, which only an apply may have.
+pub fn patch_kind(content_type: Option<&str>, query: &Query) -> Result<PatchKind, Status> {
+    match PatchKind::of_content_type(content_type)? {
+        PatchKind::Apply { .. } => Ok(PatchKind::Apply { force: query.flag("force") }),
+        _ if query.first("force").is_some() => {
+            let error = FieldError::forbidden(FieldPath::new("force"), "may not be specified for non-apply patch");
+            Err(Status::invalid(&GroupKind::new("meta.k8s.io", "PatchOptions"), "", &[error]))
+        }
+        kind => Ok(kind),
     }
 }
 
@@ -177,24 +177,20 @@ fn parse_dry_run<'a>(values: impl Iterator<Item = &'a str>) -> Result<bool, Fiel
     Ok(dry_run)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    Orphan,
-    Background,
-    Foreground,
-}
-
+/// The options of a delete, and the form in which admission receives them.
 #[derive(Clone, Debug, Default)]
-pub struct DeleteOptions {
-    pub dry_run: bool,
-    pub grace_period_seconds: Option<i64>,
-    pub propagation: Option<Propagation>,
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-    pub raw: Value,
+pub struct Deletion {
+    pub options: DeleteOptions,
+    pub as_sent: Value,
 }
 
-impl DeleteOptions {
+impl From<DeleteOptions> for Deletion {
+    fn from(options: DeleteOptions) -> Self {
+        Self { as_sent: options.to_value(), options }
+    }
+}
+
+impl Deletion {
     /// The body wins over the query, as in Kubernetes.
     pub fn parse(query: &Query, body: Option<Value>) -> Result<Self, Status> {
         let refuse = |error: FieldError| Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &[error]);
@@ -221,19 +217,15 @@ impl DeleteOptions {
         };
         let dry_run = raw["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let dry_run = parse_dry_run(dry_run).map_err(refuse)?;
-        let propagation = match raw["propagationPolicy"].as_str() {
-            Some("Orphan") => Some(Propagation::Orphan),
-            Some("Background") => Some(Propagation::Background),
-            Some("Foreground") => Some(Propagation::Foreground),
-            Some(other) => {
-                let supported = ["Foreground", "Background", "Orphan"];
-                return Err(refuse(FieldError::not_supported(FieldPath::new("propagationPolicy"), other, &supported)));
-            }
-            None => match raw["orphanDependents"].as_bool() {
-                Some(true) => Some(Propagation::Orphan),
-                Some(false) => Some(Propagation::Background),
-                None => None,
-            },
+        let propagation_policy = match raw["propagationPolicy"].as_str() {
+            Some(name) => Some(PropagationPolicy::parse(name).ok_or_else(|| {
+                let path = FieldPath::new("propagationPolicy");
+                refuse(FieldError::not_supported(path, name, PropagationPolicy::NAMES))
+            })?),
+            None => raw["orphanDependents"].as_bool().map(|orphan| match orphan {
+                true => PropagationPolicy::Orphan,
+                false => PropagationPolicy::Background,
+            }),
         };
         if raw["propagationPolicy"].is_string() && raw["orphanDependents"].is_boolean() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -244,13 +236,12 @@ impl DeleteOptions {
             )));
         }
         let text = |key: &str| raw["preconditions"][key].as_str().map(str::to_owned);
-        Ok(Self {
-            dry_run,
+        let options = DeleteOptions {
+            preconditions: Preconditions { uid: text("uid"), resource_version: text("resourceVersion") },
             grace_period_seconds: raw["gracePeriodSeconds"].as_i64(),
-            propagation,
-            uid: text("uid"),
-            resource_version: text("resourceVersion"),
-            raw,
-        })
+            propagation_policy,
+            dry_run,
+        };
+        Ok(Self { options, as_sent: raw })
     }
 }

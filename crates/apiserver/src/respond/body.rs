@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use access::User;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use http::{Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use object::Status;
+use object::request::User;
 use serde_json::Value;
 
 use crate::limits::{Backlog, Limits, Reservation, Slot};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use access::User;
 use bytes::Bytes;
 use http::Response;
 use kinds::protobuf;
+use object::request::User;
 use object::{Object, Status};
 use serde_json::{Value, json};
 

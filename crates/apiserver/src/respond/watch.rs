@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use access::User;
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::Response;
 use kinds::protobuf;
+use object::request::User;
 use object::{Object, Status};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Access reviews, and the review that lists all rights of a user.
 
-use access::user::ResourceAction;
-use access::{Action, PolicyRule, User};
+use access::{Action, PolicyRule, ResourceAction};
+use object::request::User;
 use object::{GroupKind, Object, Status};
 use serde_json::{Map, Value, json};
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use http::{Response, header};
 use kinds::SubresourceKind;
+use object::request::WriteOptions;
+use object::request::{Subresource, Verb};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::http::Incoming;
 use crate::managed;
-use crate::request::WriteOptions;
+use crate::request::write_options;
 use crate::respond::{self, Body, Format};
 use crate::server::Server;
 use crate::subresource::{self, Call};
@@ -32,14 +34,14 @@ pub async fn serve(
         return Err(Status::method_not_served());
     }
     let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
-    if verb != "create" {
+    if verb != Verb::Create {
         return components::serve(server, target, format).await;
     }
-    let options = WriteOptions::parse(&incoming.query, "CreateOptions")?;
+    let options = write_options(&incoming.query, "CreateOptions")?;
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
     let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
-    let object = decode::read_object(ctx, &target.resource, decoded, options.validation)?;
+    let object = decode::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())?;
     let answered = answer(server, ctx, target, object, options).await?;
     let answer = Answer::Object { code: 201, object: Arc::new(answered) };
     respond::object_response(server, &target.resource, answer, format).await
@@ -70,7 +72,7 @@ pub async fn answer(
         "TokenReview" => token_review::review(server, object).await,
         "SelfSubjectReview" => Ok(who_am_i(ctx, &object)),
         "Binding" => bind(server, ctx, target, &object, options).await,
-        _ => Err(Status::method_not_allowed(&target.resource.kind.group_resource(), "create")),
+        _ => Err(Status::method_not_allowed(&target.resource.kind.group_resource(), Verb::Create)),
     }
 }
 
@@ -82,7 +84,7 @@ fn who_am_i(ctx: &Context, asked: &Object) -> Object {
 }
 
 /// A user as reviews write it; what is empty is left out.
-fn user_info(user: &access::User) -> Value {
+fn user_info(user: &object::request::User) -> Value {
     let mut info = json!({"username": user.name});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
@@ -109,9 +111,9 @@ async fn bind(
         resource: pods,
         namespace: target.namespace.clone(),
         name: object.name().to_owned(),
-        subresource: "binding".to_owned(),
+        subresource: Some(Subresource::Binding),
     };
-    let call = Call { verb: "create", options, content_type: None, body: object.encode() };
+    let call = Call { verb: Verb::Create, options, content_type: None, body: object.encode() };
     match subresource::answer(server, ctx, &pod, &SubresourceKind::Binding, &call).await? {
         Answer::Object { object, .. } => Ok((*object).clone()),
         Answer::Stored { stored, .. } => stored.decode(),

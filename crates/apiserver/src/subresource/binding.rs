@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use object::request::Subresource;
+use object::request::WriteOptions;
 use object::{Object, Status};
 use serde_json::json;
 
@@ -9,7 +11,6 @@ use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
-use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target};
@@ -79,8 +80,8 @@ impl Change for Bind<'_> {
 }
 
 impl Body for Bind<'_> {
-    fn subresource(&self) -> &'static str {
-        "binding"
+    fn subresource(&self) -> Subresource {
+        Subresource::Binding
     }
 
     fn operation(&self) -> Operation {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use http::{Method, Response};
 use object::Status;
+use object::request::Subresource;
 
 use crate::admission::Operation;
 use crate::context::Context;
@@ -19,7 +20,7 @@ use crate::verbs::Target;
 pub struct ConnectRequest {
     pub target: Target,
     pub incoming: Incoming,
-    pub user: Arc<access::User>,
+    pub user: Arc<object::request::User>,
 }
 
 /// Fills the hook for one resource, such as `pods` on a member or `clusters` on the control plane.
@@ -44,7 +45,7 @@ pub async fn serve(
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
     let Some(handler) = server.connect_handlers().find(|handler| handler.handles(target)) else {
-        let (resource, sub) = (&target.resource.kind.plural, &target.subresource);
+        let (resource, sub) = (&target.resource.kind.plural, Subresource::name_of(target.subresource.as_ref()));
         let text = format!(
             "{resource}/{sub}: nothing on this control plane runs pods; ask a member cluster through its proxy"
         );

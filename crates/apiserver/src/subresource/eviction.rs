@@ -12,7 +12,7 @@ use super::Call;
 use crate::admission::Operation;
 use crate::cache::{Entry, Filter};
 use crate::context::Context;
-use crate::request::DeleteOptions;
+use crate::request::Deletion;
 use crate::server::Server;
 use crate::storage::{self, Outcome};
 use crate::verbs::{Answer, Target, attributes, delete};
@@ -28,17 +28,17 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     server.admission.mutate(server, ctx, &asked, &mut eviction).await?;
     server.admission.validate(server, ctx, &asked, Some(&eviction)).await?;
     let options = eviction.get(&["deleteOptions"]).cloned().unwrap_or_else(|| json!({}));
-    let mut options = DeleteOptions::parse(&Query::default(), Some(options))?;
-    options.dry_run |= call.options.dry_run;
-    let pod_target = Target { subresource: String::new(), ..target.clone() };
+    let mut deletion = Deletion::parse(&Query::default(), Some(options))?;
+    deletion.options.dry_run |= call.options.dry_run;
+    let pod_target = Target { subresource: None, ..target.clone() };
     let pod = server.objects.get(&pod_target.key()).await?.ok_or_else(|| target.not_found())?.object;
     // Pods that have ended or never started can be evicted without disruption.
     let disturbs =
         !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending") && !pod.is_deleting();
     if disturbs {
-        take_disruption(server, ctx, &pod, options.dry_run).await?;
+        take_disruption(server, ctx, &pod, deletion.options.dry_run).await?;
     }
-    delete::delete(server, ctx, &pod_target, &options).await?;
+    delete::delete(server, ctx, &pod_target, &deletion).await?;
     let done = Object::from_value(
         json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}),
     );

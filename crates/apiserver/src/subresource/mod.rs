@@ -10,12 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, header};
 use kinds::SubresourceKind;
+use object::request::Verb;
+use object::request::WriteOptions;
 use object::{Object, Status};
 
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::http::Incoming;
-use crate::request::WriteOptions;
+use crate::request::write_options;
 use crate::respond::{self, Body, Format};
 use crate::server::Server;
 use crate::verbs::{Answer, Target};
@@ -25,10 +27,8 @@ pub use connect::{ConnectHandler, ConnectRequest};
 /// The kind of a subresource that has a handler of its own. `status`, `finalize` and `approval` are plain updates of
 /// part of the object and are not special.
 pub fn special(target: &Target) -> Result<Option<SubresourceKind>, Status> {
-    if target.subresource.is_empty() {
-        return Ok(None);
-    }
-    let Some(found) = target.resource.kind.subresource(&target.subresource) else {
+    let Some(subresource) = &target.subresource else { return Ok(None) };
+    let Some(found) = target.resource.kind.subresource(subresource) else {
         return Err(Status::resource_not_served());
     };
     Ok(match &found.kind {
@@ -52,14 +52,14 @@ pub async fn serve(
         return connect::serve(server, ctx, target, incoming).await;
     }
     let verb = incoming.info.verb;
-    let allowed = target.resource.kind.subresource(&target.subresource).is_some_and(|s| s.verbs.contains(&verb));
-    if !allowed {
+    let served = target.subresource.as_ref().and_then(|name| target.resource.kind.subresource(name));
+    if !served.is_some_and(|served| served.verbs.contains(&verb)) {
         return Err(Status::method_not_served());
     }
     let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
     let call = Call {
         verb,
-        options: WriteOptions::parse(&incoming.query, options_kind(verb))?,
+        options: write_options(&incoming.query, options_kind(verb))?,
         content_type: incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned),
         body: incoming.body.read().await?,
     };
@@ -69,7 +69,7 @@ pub async fn serve(
 
 /// A request on a subresource, free of HTTP, so that in-process callers take the same way.
 pub struct Call {
-    pub verb: &'static str,
+    pub verb: Verb,
     pub options: WriteOptions,
     pub content_type: Option<String>,
     pub body: Bytes,
@@ -103,10 +103,10 @@ pub async fn answer(
     }
 }
 
-fn options_kind(verb: &str) -> &'static str {
+fn options_kind(verb: Verb) -> &'static str {
     match verb {
-        "create" => "CreateOptions",
-        "patch" => "PatchOptions",
+        Verb::Create => "CreateOptions",
+        Verb::Patch => "PatchOptions",
         _ => "UpdateOptions",
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use kinds::kind::ScaleSelector;
+use object::request::WriteOptions;
+use object::request::{PatchKind, Subresource, Verb};
 use object::selector::LabelSelector;
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::{Value, json};
@@ -11,9 +13,7 @@ use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
-use crate::request::WriteOptions;
 use crate::server::Server;
-use crate::verbs::patch::PatchType;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target, get};
 
@@ -32,20 +32,20 @@ pub async fn serve(
     call: &Call,
 ) -> Result<Answer, Status> {
     let change = match call.verb {
-        "get" => {
+        Verb::Get => {
             let object = read(server, target).await?;
             return Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) });
         }
-        "update" => ScaleChange { paths, options: &call.options, edit: Edit::Replace(call.object()?) },
-        "patch" => {
-            let patch_type = PatchType::of_content_type(call.content_type.as_deref())?;
+        Verb::Update => ScaleChange { paths, options: &call.options, edit: Edit::Replace(call.object()?) },
+        Verb::Patch => {
+            let kind = PatchKind::of_content_type(call.content_type.as_deref())?;
             let body: Value = serde_json::from_slice(&call.body).map_err(|e| Status::bad_request(e.to_string()))?;
-            ScaleChange { paths, options: &call.options, edit: Edit::Patch(patch_type, body) }
+            ScaleChange { paths, options: &call.options, edit: Edit::Patch(kind, body) }
         }
         other => return Err(Status::method_not_allowed(&target.resource.kind.group_resource(), other)),
     };
     // The write goes to the object itself; only what it may touch is the subresource's.
-    let parent = Target { subresource: String::new(), ..target.clone() };
+    let parent = Target { subresource: None, ..target.clone() };
     let written = update::change(server, ctx, &parent, &change, &call.options).await?;
     let object = written.served(server, &target.resource).await?.ok_or_else(|| target.not_found())?;
     Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) })
@@ -66,7 +66,7 @@ impl ScaleChange<'_> {
         if !current.items(&["metadata", "managedFields"]).iter().any(owns) {
             return;
         }
-        let scaled = Target { subresource: "scale".into(), ..target.clone() };
+        let scaled = Target { subresource: Some(Subresource::Scale), ..target.clone() };
         managed::on_write(server, ctx, &scaled, Some(current), new, self.options);
         let mut entries = new.items(&["metadata", "managedFields"]).to_vec();
         for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {
@@ -78,7 +78,7 @@ impl ScaleChange<'_> {
 
 enum Edit {
     Replace(Object),
-    Patch(PatchType, Value),
+    Patch(PatchKind, Value),
 }
 
 struct ScaleChange<'a> {
@@ -91,9 +91,9 @@ impl Change for ScaleChange<'_> {
     fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
         let scale = match &self.edit {
             Edit::Replace(scale) => scale.clone(),
-            Edit::Patch(patch_type, body) => {
+            Edit::Patch(kind, body) => {
                 let scale = self.paths.scale_of(current);
-                crate::verbs::patch::apply_plain(*patch_type, &scale, body)?
+                crate::verbs::patch::apply_plain(*kind, &scale, body)?
             }
         };
         if !scale.resource_version().is_empty() && scale.resource_version() != current.resource_version() {
@@ -128,8 +128,8 @@ impl Change for ScaleChange<'_> {
 }
 
 impl Body for Paths<'_> {
-    fn subresource(&self) -> &'static str {
-        "scale"
+    fn subresource(&self) -> Subresource {
+        Subresource::Scale
     }
 
     fn operation(&self) -> Operation {

@@ -1,5 +1,6 @@
 //! Creates objects.
 
+use object::request::WriteOptions;
 use object::{FieldError, FieldPath, Object, Status};
 
 use super::write::{
@@ -8,7 +9,6 @@ use super::write::{
 use super::{Answer, Target};
 use crate::admission::Operation;
 use crate::context::Context;
-use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::storage::{self, Outcome, Stored};
 use crate::{convert, managed, validate};

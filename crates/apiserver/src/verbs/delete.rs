@@ -1,5 +1,7 @@
 //! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
+use object::request::DeleteOptions;
+use object::request::PropagationPolicy;
 use object::{GroupResource, Object, Status};
 
 use super::list::list;
@@ -8,7 +10,7 @@ use super::{Answer, Target};
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::convert;
-use crate::request::{DeleteOptions, ListOptions, Propagation};
+use crate::request::{Deletion, ListSelection};
 use crate::server::Server;
 use crate::storage::{self, Current, Outcome, Stored};
 
@@ -16,17 +18,13 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const RACES_MAX: usize = 100;
 
-pub async fn delete(
-    server: &Server,
-    ctx: &Context,
-    target: &Target,
-    options: &DeleteOptions,
-) -> Result<Answer, Status> {
+pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &Deletion) -> Result<Answer, Status> {
+    let options = &deletion.options;
     let mut current = server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
     for _ in 0..RACES_MAX {
         check_preconditions(target, &current.object, options)?;
         let served = convert::to_served(server, &target.resource, current.object.clone()).await?;
-        let asked = attributes(target, Operation::Delete, Some(&served), options.raw.clone(), options.dry_run);
+        let asked = attributes(target, Operation::Delete, Some(&served), deletion.as_sent.clone(), options.dry_run);
         server.admission.validate(server, ctx, &asked, None).await?;
         let marked = mark(ctx, target, &current.object, options);
         match marked {
@@ -81,13 +79,13 @@ pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run
 fn check_preconditions(target: &Target, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
     let resource: GroupResource = target.resource.kind.group_resource();
     let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
-    if let Some(uid) = &options.uid
+    if let Some(uid) = &options.preconditions.uid
         && uid != object.uid()
     {
         let current = object.uid();
         return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"));
     }
-    if let Some(wanted) = &options.resource_version
+    if let Some(wanted) = &options.preconditions.resource_version
         && wanted != object.resource_version()
     {
         let current = object.resource_version();
@@ -137,10 +135,10 @@ fn mark(ctx: &Context, target: &Target, object: &Object, options: &DeleteOptions
 
 /// Sets the finalizers by which the garbage collector handles dependents.
 fn set_deletion_finalizers(object: &mut Object, options: &DeleteOptions, orphans_by_default: bool) {
-    let wanted = match options.propagation {
-        Some(Propagation::Orphan) => Some(ORPHAN),
-        Some(Propagation::Foreground) => Some(FOREGROUND),
-        Some(Propagation::Background) => None,
+    let wanted = match options.propagation_policy {
+        Some(PropagationPolicy::Orphan) => Some(ORPHAN),
+        Some(PropagationPolicy::Foreground) => Some(FOREGROUND),
+        Some(PropagationPolicy::Background) => None,
         None if object.has_finalizer(ORPHAN) => Some(ORPHAN),
         None if object.has_finalizer(FOREGROUND) => Some(FOREGROUND),
         None if orphans_by_default => Some(ORPHAN),
@@ -160,13 +158,13 @@ pub async fn delete_collection(
     server: &Server,
     ctx: &Context,
     target: &Target,
-    list_options: &ListOptions,
-    options: &DeleteOptions,
+    selection: &ListSelection,
+    deletion: &Deletion,
 ) -> Result<super::list::Listed, Status> {
-    let listed = list(server, target, list_options).await?;
+    let listed = list(server, target, selection).await?;
     for entry in &listed.entries {
         let one = Target { namespace: entry.namespace.to_string(), name: entry.name.to_string(), ..target.clone() };
-        match delete(server, ctx, &one, options).await {
+        match delete(server, ctx, &one, deletion).await {
             Ok(_) => {}
             Err(status) if status.is_not_found() => {}
             Err(status) => return Err(status),

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use object::Status;
+use object::request::VersionMatch;
+use object::selector::FieldSelector;
 use serde_json::{Value, json};
 use store::{RangeEnd, RangeRequest};
 
 use super::Target;
 use crate::cache::{Entry, Filter, Page};
-use crate::request::{ListOptions, ResourceVersionMatch};
+use crate::request::ListSelection;
 use crate::server::Server;
 use crate::storage::status_of_store;
 
@@ -25,23 +27,23 @@ pub struct Listed {
     pub remaining: Option<u64>,
 }
 
-pub async fn list(server: &Server, target: &Target, options: &ListOptions) -> Result<Listed, Status> {
+pub async fn list(server: &Server, target: &Target, selection: &ListSelection) -> Result<Listed, Status> {
     let cache = &target.resource.cache;
-    let filter = cache.filter(&target.namespace, options);
-    check_fields(target, options)?;
-    if let Some(token) = &options.continue_token {
+    let filter = cache.filter(&target.namespace, selection);
+    check_fields(target, &selection.fields)?;
+    if let Some(token) = &selection.options.continue_token {
         let place = Continue::decode(token, &target.namespace)?;
-        return continue_list(server, target, &filter, options.limit, place).await;
+        return continue_list(server, target, &filter, selection.limit(), place).await;
     }
-    match (options.resource_version, options.version_match) {
-        (Some(revision), Some(ResourceVersionMatch::Exact)) => {
-            return page_at(server, target, &filter, None, options.limit, revision).await;
+    match (selection.revision, selection.options.resource_version_match) {
+        (Some(revision), Some(VersionMatch::Exact)) => {
+            return page_at(server, target, &filter, None, selection.limit(), revision).await;
         }
         (None, _) => cache.fresh().await?,
         (Some(0), _) => cache.ready().await?,
         (Some(revision), _) => cache.reach(revision).await?,
     }
-    Ok(listed(cache.page(&filter, None, options.limit)))
+    Ok(listed(cache.page(&filter, None, selection.limit())))
 }
 
 async fn continue_list(
@@ -146,9 +148,9 @@ fn expired(after: Option<&str>) -> Status {
 }
 
 /// Refuses selectors on fields the kind does not offer.
-pub fn check_fields(target: &Target, options: &ListOptions) -> Result<(), Status> {
+pub fn check_fields(target: &Target, fields: &FieldSelector) -> Result<(), Status> {
     let kind = &target.resource.kind;
-    for term in &options.fields.terms {
+    for term in &fields.terms {
         let field = term.field.as_str();
         let known = field == "metadata.name"
             || (field == "metadata.namespace" && kind.namespaced)

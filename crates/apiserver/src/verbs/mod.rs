@@ -12,7 +12,8 @@ mod write;
 use std::sync::Arc;
 
 use access::Action;
-use access::user::ResourceAction;
+use access::ResourceAction;
+use object::request::{Subresource, Verb};
 use object::{Object, Status};
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ pub struct Target {
     /// Empty for cluster-wide kinds and for lists over all namespaces.
     pub namespace: String,
     pub name: String,
-    pub subresource: String,
+    pub subresource: Option<Subresource>,
 }
 
 impl Target {
@@ -44,11 +45,11 @@ impl Target {
     pub async fn require_create(&self, server: &Server, ctx: &Context) -> Result<(), Status> {
         let kind = &self.resource.kind;
         let action = Action::Resource(ResourceAction {
-            verb: "create",
+            verb: Verb::Create.as_str(),
             group: &kind.gvk.group,
             version: &kind.gvk.version,
             resource: &kind.plural,
-            subresource: &self.subresource,
+            subresource: Subresource::name_of(self.subresource.as_ref()),
             namespace: &self.namespace,
             name: &self.name,
         });

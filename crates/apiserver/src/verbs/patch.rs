@@ -1,5 +1,7 @@
 //! Patches: JSON, merge, strategic merge and server-side apply.
 
+use object::request::PatchKind;
+use object::request::WriteOptions;
 use object::{FieldError, FieldPath, GroupKind, Object, Status, patch, schema};
 use serde_json::Value;
 
@@ -7,53 +9,25 @@ use super::update::{self, Change, keep_outside_subresource};
 use super::{Answer, Target, create};
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
-use crate::managed;
-use crate::request::WriteOptions;
+use crate::managed::{self, Ownership};
 use crate::server::Server;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchType {
-    Json,
-    Merge,
-    Strategic,
-    Apply,
-}
-
-const PATCH_TYPES: &[&str] = &[
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-];
-
-impl PatchType {
-    pub fn of_content_type(header: Option<&str>) -> Result<Self, Status> {
-        match header.unwrap_or_default().split(';').next().unwrap_or_default().trim() {
-            "application/json-patch+json" => Ok(Self::Json),
-            "application/merge-patch+json" => Ok(Self::Merge),
-            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ => Err(Status::unsupported_media_type(PATCH_TYPES)),
-        }
-    }
-}
 
 pub async fn patch(
     server: &Server,
     ctx: &Context,
     target: &Target,
-    patch_type: PatchType,
+    kind: PatchKind,
     body: &[u8],
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    check_options(patch_type, options)?;
-    if patch_type == PatchType::Apply {
+    if let PatchKind::Apply { force } = kind {
+        check_manager(options)?;
         let decoded = decode::decode(body, BodyFormat::Yaml)?;
-        return apply(server, ctx, target, decoded.value, options).await;
+        return apply(server, ctx, target, decoded.value, force, options).await;
     }
     let decoded = decode::decode(body, BodyFormat::Json)?;
     let duplicates = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    plain(server, ctx, target, PlainPatch { patch_type, body: decoded.value, duplicates, options }).await
+    plain(server, ctx, target, PlainPatch { kind, body: decoded.value, duplicates, options }).await
 }
 
 /// Patches with a body that has been read already.
@@ -61,42 +35,38 @@ pub async fn patch_value(
     server: &Server,
     ctx: &Context,
     target: &Target,
-    patch_type: PatchType,
+    kind: PatchKind,
     body: Value,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
-    check_options(patch_type, options)?;
-    if patch_type == PatchType::Apply {
-        return apply(server, ctx, target, body, options).await;
+    if let PatchKind::Apply { force } = kind {
+        check_manager(options)?;
+        return apply(server, ctx, target, body, force, options).await;
     }
-    plain(server, ctx, target, PlainPatch { patch_type, body, duplicates: Vec::new(), options }).await
+    plain(server, ctx, target, PlainPatch { kind, body, duplicates: Vec::new(), options }).await
 }
 
 async fn plain(server: &Server, ctx: &Context, target: &Target, change: PlainPatch<'_>) -> Result<Answer, Status> {
-    if change.patch_type == PatchType::Strategic && target.resource.custom.is_some() {
-        let accepted = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+    if change.kind == PatchKind::Strategic && target.resource.custom.is_some() {
+        let accepted =
+            [PatchKind::Json, PatchKind::Merge, PatchKind::Apply { force: false }].map(PatchKind::content_type);
         return Err(Status::unsupported_media_type(&accepted));
     }
     update::change(server, ctx, target, &change, change.options).await
 }
 
-fn check_options(patch_type: PatchType, options: &WriteOptions) -> Result<(), Status> {
-    let refuse = |error| Err(Status::invalid(&GroupKind::new("meta.k8s.io", "PatchOptions"), "", &[error]));
-    match patch_type {
-        PatchType::Apply if options.field_manager.is_empty() => {
-            refuse(FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch"))
-        }
-        PatchType::Apply => Ok(()),
-        _ if options.force.is_some() => {
-            refuse(FieldError::forbidden(FieldPath::new("force"), "may not be specified for non-apply patch"))
-        }
-        _ => Ok(()),
+/// An apply is attributed to a manager that the client names.
+fn check_manager(options: &WriteOptions) -> Result<(), Status> {
+    if options.field_manager.is_some() {
+        return Ok(());
     }
+    let error = FieldError::required(FieldPath::new("fieldManager"), "is required for apply patch");
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", "PatchOptions"), "", &[error]))
 }
 
 /// A patch that is applied to the stored object.
 struct PlainPatch<'a> {
-    patch_type: PatchType,
+    kind: PatchKind,
     body: Value,
     duplicates: Vec<String>,
     options: &'a WriteOptions,
@@ -104,8 +74,8 @@ struct PlainPatch<'a> {
 
 impl Change for PlainPatch<'_> {
     fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
-        let patched = match self.patch_type {
-            PatchType::Strategic => {
+        let patched = match self.kind {
+            PatchKind::Strategic => {
                 let mut patched = current.to_value();
                 let body = self.body.clone();
                 patch::strategic::apply(&target.resource.kind.schema, &mut patched, body).map_err(|e| e.to_status())?;
@@ -115,7 +85,13 @@ impl Change for PlainPatch<'_> {
         };
         let patched = self.check_decodes(target, patched)?;
         check_same(target, &patched, current)?;
-        let mut new = decode::shape(ctx, &target.resource, patched, self.options.validation, self.duplicates.clone())?;
+        let mut new = decode::shape(
+            ctx,
+            &target.resource,
+            patched,
+            self.options.field_validation.unwrap_or_default(),
+            self.duplicates.clone(),
+        )?;
         keep_outside_subresource(target, &mut new, current);
         managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
@@ -139,7 +115,7 @@ impl PlainPatch<'_> {
         let schema = &target.resource.kind.schema;
         let mut value = patched.into_value();
         schema::drop_nulls(schema, &mut value);
-        let strategic = self.patch_type == PatchType::Strategic;
+        let strategic = self.kind == PatchKind::Strategic;
         let checked =
             if strategic { schema::conversion_check(schema, &value) } else { schema::decode_check(schema, &value) };
         checked.map_err(|problem| {
@@ -151,14 +127,14 @@ impl PlainPatch<'_> {
 }
 
 /// A JSON or merge patch on a bare object, for subresources that are not stored.
-pub fn apply_plain(patch_type: PatchType, object: &Object, body: &Value) -> Result<Object, Status> {
+pub fn apply_plain(kind: PatchKind, object: &Object, body: &Value) -> Result<Object, Status> {
     let mut patched = object.to_value();
-    match patch_type {
-        PatchType::Json => patch::json::apply(&mut patched, body).map_err(|error| error.to_status())?,
-        PatchType::Merge | PatchType::Strategic => {
+    match kind {
+        PatchKind::Json => patch::json::apply(&mut patched, body).map_err(|error| error.to_status())?,
+        PatchKind::Merge | PatchKind::Strategic => {
             patch::merge::apply(&mut patched, body).map_err(|e| e.to_status())?
         }
-        PatchType::Apply => return Err(Status::unsupported_media_type(&PATCH_TYPES[..3])),
+        PatchKind::Apply { .. } => return Err(Status::unsupported_media_type(&PatchKind::CONTENT_TYPES[..3])),
     }
     as_object(patched)
 }
@@ -197,6 +173,7 @@ fn check_same(target: &Target, patched: &Object, current: &Object) -> Result<(),
 /// A server-side apply: merges into the stored object, or creates it.
 struct Applied<'a> {
     object: Object,
+    ownership: Ownership<'a>,
     options: &'a WriteOptions,
 }
 
@@ -205,18 +182,20 @@ async fn apply(
     ctx: &Context,
     target: &Target,
     body: Value,
+    force: bool,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
+    let ownership = Ownership { manager: options.field_manager.as_deref().unwrap_or_default(), force };
     let object = read_applied(target, body)?;
     if server.objects.get(&target.key()).await?.is_some() {
-        let applied = Applied { object: object.clone(), options };
+        let applied = Applied { object: object.clone(), ownership, options };
         match update::change(server, ctx, target, &applied, options).await {
             // Deleted in between: the apply creates it.
-            Err(status) if status.is_not_found() && target.subresource.is_empty() => {}
+            Err(status) if status.is_not_found() && target.subresource.is_none() => {}
             other => return other,
         }
     }
-    if !target.subresource.is_empty() {
+    if target.subresource.is_some() {
         return Err(target.not_found());
     }
     if !object.uid().is_empty() {
@@ -227,8 +206,9 @@ async fn apply(
         return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
     }
     target.require_create(server, ctx).await?;
-    let merged = managed::apply(server, ctx, target, None, &object, options)?;
-    let shaped = decode::shape(ctx, &target.resource, merged, options.validation, Vec::new())?;
+    let merged = managed::apply(server, ctx, target, None, &object, &ownership)?;
+    let shaped =
+        decode::shape(ctx, &target.resource, merged, options.field_validation.unwrap_or_default(), Vec::new())?;
     create::create_applied(server, ctx, target, shaped, options).await
 }
 
@@ -264,8 +244,14 @@ fn read_applied(target: &Target, body: Value) -> Result<Object, Status> {
 impl Change for Applied<'_> {
     fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
         check_same(target, &self.object, current)?;
-        let merged = managed::apply(server, ctx, target, Some(current), &self.object, self.options)?;
-        let mut new = decode::shape(ctx, &target.resource, merged, self.options.validation, Vec::new())?;
+        let merged = managed::apply(server, ctx, target, Some(current), &self.object, &self.ownership)?;
+        let mut new = decode::shape(
+            ctx,
+            &target.resource,
+            merged,
+            self.options.field_validation.unwrap_or_default(),
+            Vec::new(),
+        )?;
         keep_outside_subresource(target, &mut new, current);
         Ok(new)
     }

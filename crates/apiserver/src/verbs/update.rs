@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
+use kinds::WriteContext;
 use kinds::strategies::certificates;
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
 use object::depth::READ_DEPTH_MAX;
+use object::request::Subresource;
+use object::request::WriteOptions;
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 
@@ -15,7 +18,6 @@ use super::write::{
 use super::{Answer, Target, create};
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
-use crate::request::WriteOptions;
 use crate::server::Server;
 use crate::storage::{self, Current, Outcome, Stored};
 use crate::{convert, managed, validate};
@@ -42,7 +44,7 @@ pub trait Change: Send + Sync {
 
 /// The body of a subresource, as clients send it and admission receives it.
 pub trait Body: Send + Sync {
-    fn subresource(&self) -> &'static str;
+    fn subresource(&self) -> Subresource;
 
     fn operation(&self) -> Operation;
 
@@ -62,7 +64,7 @@ impl Change for Replace<'_> {
     fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
         let mut new = self.object.clone();
         check_identity(target, &mut new, current)?;
-        if !target.subresource.is_empty() {
+        if target.subresource.is_some() {
             keep_outside_subresource(target, &mut new, current);
         }
         managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
@@ -105,7 +107,7 @@ pub async fn replace(
         let resource = target.resource.kind.group_resource();
         return Err(Status::invalid(&GroupKind::new(resource.group, resource.resource), &target.name, &[error]));
     }
-    let creates = strategy.allows_create_on_update() && target.subresource.is_empty();
+    let creates = strategy.allows_create_on_update() && target.subresource.is_none();
     if creates && object.resource_version().is_empty() && server.objects.get(&target.key()).await?.is_none() {
         target.require_create(server, ctx).await?;
         return create::create(server, ctx, target, object, options).await;
@@ -192,37 +194,9 @@ async fn prepare(
 
     keep_system_fields(&mut new, &old);
     let strategy = &resource.kind.strategy;
-    let write = ctx.write_context();
-    let errors = match target.subresource.as_str() {
-        "status" => {
-            strategy.prepare_status(&mut new, &old, &write);
-            validate::on_status_update(ctx, resource, &new, &old)
-        }
-        // Other changes were dropped before; the rules for updates would undo this one.
-        "finalize" => namespace::validate_finalize(&new),
-        "ephemeralcontainers" | "resize" => change_pod_part(target, &mut new, &old),
-        "approval" => {
-            let approval = certificates::approval();
-            approval.prepare_status(&mut new, &old, &write);
-            approval.validate_status(&new, &old)
-        }
-        subresource => {
-            if subresource.is_empty() && resource.kind.has_status() {
-                copy(&mut new, &old, &["status"]);
-            }
-            strategy.prepare_update(&mut new, &old, &write);
-            if counts_generation(resource) && spec_differs(resource, &new, &old) {
-                new.set_generation(old.generation().saturating_add(1));
-            }
-            match subresource {
-                // Setting the node is the one change of a pod that the rules for updates would refuse.
-                "binding" => Vec::new(),
-                _ => validate::on_update(ctx, resource, &new, &old),
-            }
-        }
-    };
+    let errors = settle(ctx, target, &mut new, &old);
     refuse_invalid(resource, &new, errors)?;
-    if target.subresource.is_empty() {
+    if target.subresource.is_none() {
         for warning in strategy.warnings(&new, Some(&old)) {
             ctx.warn(warning);
         }
@@ -231,6 +205,58 @@ async fn prepare(
     let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
     let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
     Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
+}
+
+/// Applies the rules of the endpoint to the new object and returns what is wrong with it.
+fn settle(ctx: &Context, target: &Target, new: &mut Object, old: &Object) -> Vec<FieldError> {
+    let resource = &target.resource;
+    let strategy = &resource.kind.strategy;
+    let write = ctx.write_context();
+    match &target.subresource {
+        None => {
+            if resource.kind.has_status() {
+                copy(new, old, &["status"]);
+            }
+            prepare_object(target, new, old, &write);
+            validate::on_update(ctx, resource, new, old)
+        }
+        Some(Subresource::Status) => {
+            strategy.prepare_status(new, old, &write);
+            validate::on_status_update(ctx, resource, new, old)
+        }
+        // Other changes were dropped before; the rules for updates would undo this one.
+        Some(Subresource::Finalize) => namespace::validate_finalize(new),
+        Some(Subresource::EphemeralContainers) => {
+            pod::prepare_ephemeral_containers(new, old);
+            check_pod_part(new, old, pod::validate_ephemeral_containers)
+        }
+        Some(Subresource::Resize) => {
+            pod::prepare_resize(new, old);
+            check_pod_part(new, old, pod::validate_resize)
+        }
+        Some(Subresource::Approval) => {
+            let approval = certificates::approval();
+            approval.prepare_status(new, old, &write);
+            approval.validate_status(new, old)
+        }
+        // Setting the node is the one change of a pod that the rules for updates would refuse.
+        Some(Subresource::Binding) => {
+            prepare_object(target, new, old, &write);
+            Vec::new()
+        }
+        Some(_) => {
+            prepare_object(target, new, old, &write);
+            validate::on_update(ctx, resource, new, old)
+        }
+    }
+}
+
+fn prepare_object(target: &Target, new: &mut Object, old: &Object, write: &WriteContext) {
+    let resource = &target.resource;
+    resource.kind.strategy.prepare_update(new, old, write);
+    if counts_generation(resource) && spec_differs(resource, new, old) {
+        new.set_generation(old.generation().saturating_add(1));
+    }
 }
 
 /// The input of admission: the object, or the body of the subresource.
@@ -254,7 +280,7 @@ impl<'a> Question<'a> {
             dry_run: options.dry_run,
         };
         if let Some(body) = question.body {
-            question.target = Cow::Owned(Target { subresource: body.subresource().to_owned(), ..target.clone() });
+            question.target = Cow::Owned(Target { subresource: Some(body.subresource()), ..target.clone() });
             question.operation = body.operation();
             question.old = (body.operation() == Operation::Update).then(|| Cow::Owned(body.show(old)));
         }
@@ -282,22 +308,16 @@ impl<'a> Question<'a> {
 }
 
 /// Ephemeral containers and resources of a pod have rules of their own; the rest of the pod is unchanged.
-fn change_pod_part(target: &Target, new: &mut Object, old: &Object) -> Vec<FieldError> {
-    let is_resize = target.subresource == "resize";
-    if is_resize {
-        pod::prepare_resize(new, old);
-    } else {
-        pod::prepare_ephemeral_containers(new, old);
-    }
+fn check_pod_part(
+    new: &mut Object,
+    old: &Object,
+    validate: fn(&Object, &Object) -> Vec<FieldError>,
+) -> Vec<FieldError> {
     if pod::spec_changed(new, old) {
         new.set_generation(old.generation().saturating_add(1));
     }
     let mut errors = validate_object_meta_update(new, old);
-    errors.extend(if is_resize {
-        pod::validate_resize(new, old)
-    } else {
-        pod::validate_ephemeral_containers(new, old)
-    });
+    errors.extend(validate(new, old));
     errors
 }
 
@@ -320,9 +340,9 @@ fn check_identity(target: &Target, new: &mut Object, current: &Object) -> Result
 
 /// A write to a subresource only touches its own part.
 pub fn keep_outside_subresource(target: &Target, new: &mut Object, old: &Object) {
-    match target.subresource.as_str() {
-        "status" | "approval" => {}
-        "finalize" => return keep_all_but_finalizers(new, old),
+    match target.subresource {
+        Some(Subresource::Status | Subresource::Approval) => {}
+        Some(Subresource::Finalize) => return keep_all_but_finalizers(new, old),
         _ => return,
     }
     let status = new.remove(&["status"]);

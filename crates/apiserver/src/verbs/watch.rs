@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use object::Status;
+use object::request::User;
 use rand::RngExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use super::Target;
 use super::list::check_fields;
 use crate::cache::{Change, Entry, Watcher};
 use crate::limits::Backlog;
-use crate::request::ListOptions;
+use crate::request::ListSelection;
 use crate::respond::counted_bytes;
 use crate::server::Server;
 
@@ -60,8 +60,8 @@ pub struct Watch {
 }
 
 /// Starts a watch of a caller in this process.
-pub async fn watch(server: &Server, target: &Target, options: &ListOptions) -> Result<Watch, Status> {
-    start(server, None, target, options).await
+pub async fn watch(server: &Server, target: &Target, selection: &ListSelection) -> Result<Watch, Status> {
+    start(server, None, target, selection).await
 }
 
 /// Starts a watch of a user who may not read it: the initial state counts as the user's memory and is dropped when it
@@ -70,29 +70,30 @@ pub async fn watch_counted(
     server: &Server,
     user: &Arc<User>,
     target: &Target,
-    options: &ListOptions,
+    selection: &ListSelection,
 ) -> Result<Watch, Status> {
-    start(server, Some(user), target, options).await
+    start(server, Some(user), target, selection).await
 }
 
 async fn start(
     server: &Server,
     counted_for: Option<&Arc<User>>,
     target: &Target,
-    options: &ListOptions,
+    selection: &ListSelection,
 ) -> Result<Watch, Status> {
-    check_fields(target, options)?;
+    let options = &selection.options;
+    check_fields(target, &selection.fields)?;
     let cache = &target.resource.cache;
-    let filter = cache.filter(&target.namespace, options);
+    let filter = cache.filter(&target.namespace, selection);
     let streaming = options.send_initial_events == Some(true);
-    match options.resource_version {
+    match selection.revision {
         None if options.send_initial_events != Some(false) => cache.fresh().await?,
         None | Some(0) => cache.ready().await?,
         Some(revision) => cache.reach(revision).await?,
     }
-    let with_state = streaming || (options.send_initial_events.is_none() && options.resource_version.unwrap_or(0) == 0);
+    let with_state = streaming || (options.send_initial_events.is_none() && selection.revision.unwrap_or(0) == 0);
     let mut refused = None;
-    let (initial, watcher) = match options.resource_version {
+    let (initial, watcher) = match selection.revision {
         _ if with_state => {
             let (entries, watcher) = cache.state_and_watch(filter);
             (entries, watcher)
@@ -108,8 +109,8 @@ async fn start(
         _ => (Vec::new(), cache.watch_after(filter, cache.revision())?),
     };
     let now = Instant::now();
-    let duration = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(DURATION_MAX),
+    let duration = match options.timeout {
+        Some(timeout) if !timeout.is_zero() => timeout.min(DURATION_MAX),
         _ => DURATION_MIN.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     Ok(Watch {

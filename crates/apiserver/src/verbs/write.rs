@@ -1,5 +1,6 @@
 //! Shared parts of all writes: metadata that the server sets, generated names, and comparisons with the stored object.
 
+use object::request::WriteOptions;
 use object::{FieldError, Object, Status};
 use rand::RngExt;
 use serde_json::Value;
@@ -7,7 +8,6 @@ use serde_json::Value;
 use super::Target;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
-use crate::request::WriteOptions;
 use crate::served_resources::Resource;
 
 /// Returns the options of a write as admission receives them.
@@ -16,11 +16,8 @@ pub fn options_value(kind: &str, options: &WriteOptions) -> Value {
     if options.dry_run {
         value["dryRun"] = serde_json::json!(["All"]);
     }
-    if !options.field_manager.is_empty() {
-        value["fieldManager"] = options.field_manager.clone().into();
-    }
-    if let Some(force) = options.force {
-        value["force"] = force.into();
+    if let Some(manager) = &options.field_manager {
+        value["fieldManager"] = manager.as_str().into();
     }
     value
 }
@@ -35,7 +32,7 @@ pub fn attributes<'a>(
     Attributes {
         operation,
         resource: &target.resource,
-        subresource: &target.subresource,
+        subresource: target.subresource.as_ref(),
         namespace: &target.namespace,
         name: &target.name,
         old,

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use apiserver::admission::policies::ValidatingPolicies;
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::admission::{Admission, Attributes, Chain};
@@ -27,6 +26,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use object::request::User;
 use object::{Object, Status};
 use parking_lot::Mutex;
 use pki::authority::{CertificateAuthority, CertificateRequest};

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
@@ -17,6 +16,7 @@ use apiserver::server::{Server, ServerConfig};
 use http::Request;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
+use object::request::User;
 use pki::authority::{CertificateAuthority, CertificateRequest};
 use pki::jwt::signer::JwtSigner;
 use pki::key::PrivateKey;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::work::RESOURCE_BINDINGS;
-use cluster_client::Verb;
+use cluster_client::ApiRequest;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ async fn a_placement_of_an_outdated_binding_is_decided_again() {
     let api = plane.api.clone();
     let is_evicted = std::sync::atomic::AtomicBool::new(false);
     plane.api.set_fault(move |call| {
-        let is_first = matches!(call.verb, Verb::Patch { .. })
+        let is_first = matches!(call.request, ApiRequest::Patch { .. })
             && call.target.gvr == RESOURCE_BINDINGS.gvr()
             && !is_evicted.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {
@@ -48,7 +48,7 @@ async fn a_concurrent_status_change_does_not_delay_a_placement() {
     let api = plane.api.clone();
     let is_written = std::sync::atomic::AtomicBool::new(false);
     plane.api.set_fault(move |call| {
-        let is_first = matches!(call.verb, Verb::Patch { .. })
+        let is_first = matches!(call.request, ApiRequest::Patch { .. })
             && call.target.gvr == RESOURCE_BINDINGS.gvr()
             && !is_written.swap(true, std::sync::atomic::Ordering::Relaxed);
         if is_first {

@@ -3,7 +3,7 @@
 use api::capacity::{ClusterNodes, NodeCapacity};
 use api::cluster::CLUSTERS;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
-use cluster_client::{ResourceRef, Verb};
+use cluster_client::{ApiRequest, ResourceRef};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ async fn a_rejected_placement_is_reported_and_retried() {
         plane.binding("web", 2, json!({}));
         let message = refusal.message.clone();
         plane.api.set_fault(move |call| {
-            let is_placement = matches!(call.verb, Verb::Patch { .. })
+            let is_placement = matches!(call.request, ApiRequest::Patch { .. })
                 && call.target.gvr == RESOURCE_BINDINGS.gvr()
                 && call.target.subresource.is_none();
             is_placement.then(|| refusal.clone())
@@ -135,7 +135,7 @@ async fn a_failing_write_does_not_delay_other_bindings() {
         plane.binding(name, 1, json!({}));
     }
     plane.api.set_fault(|call| {
-        let is_stuck = call.target.name.as_deref() == Some("a") && matches!(call.verb, Verb::Patch { .. });
+        let is_stuck = call.target.name.as_deref() == Some("a") && matches!(call.request, ApiRequest::Patch { .. });
         is_stuck.then(|| Status::new(500, "InternalError", "no"))
     });
     plane.start("");

@@ -9,6 +9,7 @@ use api::work::RESOURCE_BINDINGS;
 use binding_scheduling::{Decisions, SchedulingDeps, SchedulingSettings};
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::{GroupVersionResource, Object};
 use plane_state::MemberCapacity;
 use reconcile::VirtualClock;
@@ -99,7 +100,7 @@ impl TestPlane {
             true => ResourceRef::cluster(gvr, name),
             false => ResourceRef::namespaced(gvr, "default", name),
         };
-        let target = if body.get("status").is_some() { target.subresource("status") } else { target };
+        let target = if body.get("status").is_some() { target.subresource(Subresource::Status) } else { target };
         self.client.patch(target, Patch::merge(body), WriteOptions::default()).await.expect("patched");
     }
 

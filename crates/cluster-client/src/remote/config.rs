@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::backend::UserInfo;
+use object::request::User;
+
 use crate::remote::connect::Dialer;
 use crate::remote::exec::ExecPlugin;
 use crate::remote::gate::Gate;
@@ -28,7 +29,7 @@ pub struct RemoteConfig {
     /// The name to expect in the server's certificate instead of the host of `server`.
     pub tls_server_name: Option<String>,
     pub credentials: Credentials,
-    pub impersonate: Option<UserInfo>,
+    pub impersonate: Option<User>,
     /// `http://`, `https://` or `socks5://`, with user and password if the proxy requires them.
     pub proxy: Option<String>,
     /// Sent to an HTTP proxy with CONNECT.

@@ -31,7 +31,7 @@ use object::status::{StatusCause, StatusDetails};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Identity, Upgraded};
-use crate::call::{ApiCall, Reply, Verb, WatchCall, WatchEvent, WatchEvents};
+use crate::call::{ApiCall, ApiRequest, Reply, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ConnectError;
 use crate::remote::bounded::{ObjectName, PAGE_BYTES_MAX};
 use crate::remote::config::RemoteConfig;
@@ -235,7 +235,7 @@ impl Remote {
 #[async_trait]
 impl Backend for Remote {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        let is_list = matches!(request.verb, Verb::List(_));
+        let is_list = matches!(request.request, ApiRequest::List(_));
         let wire = wire::encode_call(request);
         let response = self.send(identity, &wire, None).await?;
         let (parts, body) = response.into_parts();

@@ -4,16 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use object::request::{DeleteOptions, ListOptions, PatchKind, Subresource, User, VersionMatch, WriteOptions};
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupVersion, Object, Status, percent};
 use serde::Deserialize;
-use serde_json::json;
 
-use crate::backend::UserInfo;
-use crate::call::{
-    ApiCall, DeleteOptions, ListOptions, ObjectList, PatchKind, Reply, ResourceRef, Verb, VersionMatch, WatchCall,
-    WriteOptions,
-};
+use crate::call::{ApiCall, ApiRequest, ObjectList, Reply, ResourceRef, WatchCall};
 use crate::remote::bounded::{self, MemoryBudget, OBJECT_MEMORY_MAX, PAGE_MEMORY_MAX, RawItems};
 
 /// A request without the parts the connection adds: host, credentials, agent.
@@ -44,40 +40,33 @@ pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,applicatio
 
 pub fn encode_call(call: ApiCall) -> WireRequest {
     let path = path_of(&call.target);
-    match call.verb {
-        Verb::Get { resource_version } => {
+    match call.request {
+        ApiRequest::Get { resource_version } => {
             let mut query = Query::default();
             query.add_some("resourceVersion", resource_version.as_deref());
             WireRequest::read(path, query)
         }
-        Verb::List(options) => WireRequest::read(path, list_query(&options)),
-        Verb::Create { object, options } => {
+        ApiRequest::List(options) => WireRequest::read(path, list_query(&options)),
+        ApiRequest::Create { object, options } => {
             WireRequest::new(Method::POST, path, write_query(&options), Some(JSON), object.encode())
         }
-        Verb::Update { object, options } => {
+        ApiRequest::Update { object, options } => {
             WireRequest::new(Method::PUT, path, write_query(&options), Some(JSON), object.encode())
         }
-        Verb::Patch { patch, options } => {
+        ApiRequest::Patch { patch, options } => {
             let mut query = write_query(&options);
-            let content_type = match patch.kind {
-                PatchKind::Json => "application/json-patch+json",
-                PatchKind::Merge => "application/merge-patch+json",
-                PatchKind::Strategic => "application/strategic-merge-patch+json",
-                PatchKind::Apply { force } => {
-                    if force {
-                        query.add("force", "true");
-                    }
-                    // JSON is YAML; the API accepts the patch under this name only.
-                    "application/apply-patch+yaml"
-                }
-            };
+            if patch.kind == (PatchKind::Apply { force: true }) {
+                query.add("force", "true");
+            }
+            // JSON is YAML: the content type of an apply is right for its body.
+            let content_type = patch.kind.content_type();
             WireRequest::new(Method::PATCH, path, query, Some(content_type), patch.body.to_string().into())
         }
-        Verb::Delete(options) => {
-            WireRequest::new(Method::DELETE, path, Query::default(), Some(JSON), delete_body(&options))
+        ApiRequest::Delete(options) => {
+            WireRequest::new(Method::DELETE, path, Query::default(), Some(JSON), body_of(&options))
         }
-        Verb::DeleteCollection { delete, list } => {
-            WireRequest::new(Method::DELETE, path, list_query(&list), Some(JSON), delete_body(&delete))
+        ApiRequest::DeleteCollection { delete, list } => {
+            WireRequest::new(Method::DELETE, path, list_query(&list), Some(JSON), body_of(&delete))
         }
     }
 }
@@ -85,18 +74,20 @@ pub fn encode_call(call: ApiCall) -> WireRequest {
 pub fn encode_watch(call: &WatchCall) -> WireRequest {
     let target = ResourceRef { gvr: call.gvr.clone(), namespace: call.namespace.clone(), ..ResourceRef::default() };
     let mut query = Query::default();
+    let options = &call.options;
     query.add("watch", "true");
-    query.add_some("labelSelector", call.label_selector.as_deref());
-    query.add_some("fieldSelector", call.field_selector.as_deref());
-    query.add_some("resourceVersion", call.resource_version.as_deref());
-    if call.bookmarks || call.send_initial_events {
+    query.add_some("labelSelector", options.label_selector.as_deref());
+    query.add_some("fieldSelector", options.field_selector.as_deref());
+    query.add_some("resourceVersion", options.resource_version.as_deref());
+    let is_streaming_list = options.send_initial_events == Some(true);
+    if options.bookmarks || is_streaming_list {
         query.add("allowWatchBookmarks", "true");
     }
-    if call.send_initial_events {
+    if is_streaming_list {
         query.add("sendInitialEvents", "true");
         query.add("resourceVersionMatch", VersionMatch::NotOlderThan.as_str());
     }
-    if let Some(timeout) = call.timeout {
+    if let Some(timeout) = options.timeout {
         query.add("timeoutSeconds", &timeout.as_secs().max(1).to_string());
     }
     WireRequest::read(path_of(&target), query)
@@ -110,7 +101,10 @@ pub fn path_of(target: &ResourceRef) -> String {
     };
     let namespace = target.namespace.as_deref().filter(|n| !n.is_empty());
     let parts = namespace.into_iter().flat_map(|n| ["namespaces", n]);
-    let parts = parts.chain([gvr.resource.as_str()]).chain(target.name.as_deref()).chain(target.subresource.as_deref());
+    let parts = parts
+        .chain([gvr.resource.as_str()])
+        .chain(target.name.as_deref())
+        .chain(target.subresource.as_ref().map(Subresource::as_str));
     for part in parts {
         path.push('/');
         path.push_str(&percent::encode(part));
@@ -137,28 +131,12 @@ fn write_query(options: &WriteOptions) -> Query {
     query
 }
 
-fn delete_body(options: &DeleteOptions) -> Bytes {
-    let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    if let Some(seconds) = options.grace_period_seconds {
-        body["gracePeriodSeconds"] = seconds.into();
-    }
-    if let Some(policy) = options.propagation_policy {
-        body["propagationPolicy"] = policy.as_str().into();
-    }
-    if options.dry_run {
-        body["dryRun"] = json!(["All"]);
-    }
-    if let Some(uid) = &options.preconditions.uid {
-        body["preconditions"]["uid"] = uid.clone().into();
-    }
-    if let Some(version) = &options.preconditions.resource_version {
-        body["preconditions"]["resourceVersion"] = version.clone().into();
-    }
-    body.to_string().into()
+fn body_of(options: &DeleteOptions) -> Bytes {
+    options.to_value().to_string().into()
 }
 
 /// The `Impersonate-*` headers for acting as `user`.
-pub fn impersonation_headers(user: &UserInfo) -> Result<HeaderMap, Status> {
+pub fn impersonation_headers(user: &User) -> Result<HeaderMap, Status> {
     let value = |text: &str| {
         HeaderValue::from_str(text).map_err(|_| Status::bad_request(format!("cannot impersonate {text:?}")))
     };
@@ -346,11 +324,11 @@ mod tests {
     fn calls_become_the_paths_kubernetes_serves() {
         let pods = builtin::pods();
         let deployments = builtin::deployments();
-        let get = Verb::Get { resource_version: None };
-        let at = |target: ResourceRef, verb: Verb| ApiCall { target, verb };
+        let get = ApiRequest::Get { resource_version: None };
+        let at = |target: ResourceRef, request: ApiRequest| ApiCall { target, request };
         check(at(ResourceRef::namespaced(&pods, "a", "x"), get.clone()), "GET /api/v1/namespaces/a/pods/x");
         check(
-            at(ResourceRef::namespaced(&pods, "a", "x/../y").subresource("log"), get),
+            at(ResourceRef::namespaced(&pods, "a", "x/../y").subresource(Subresource::Log), get),
             "GET /api/v1/namespaces/a/pods/x%2F..%2Fy/log",
         );
         let options = ListOptions {
@@ -361,11 +339,11 @@ mod tests {
             ..ListOptions::default()
         };
         check(
-            at(ResourceRef::all(&deployments), Verb::List(options)),
+            at(ResourceRef::all(&deployments), ApiRequest::List(options)),
             "GET /apis/apps/v1/deployments?labelSelector=a%20in%20%28b%2Cc%29&limit=5&resourceVersion=0\
              &resourceVersionMatch=NotOlderThan",
         );
-        let patch = Verb::Patch {
+        let patch = ApiRequest::Patch {
             patch: Patch::apply(Object::default(), true),
             options: WriteOptions { dry_run: true, ..WriteOptions::managed_by("me") },
         };

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use object::builtin;
+use object::request::{DeleteOptions, ListOptions, Preconditions, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use serde_json::json;
 
-use crate::call::{
-    DeleteOptions, ListOptions, Patch, Preconditions, ResourceRef, WatchCall, WatchEvent, WatchEvents, WriteOptions,
-};
+use crate::call::{Patch, ResourceRef, WatchCall, WatchEvent, WatchEvents};
 use crate::client::ClusterClient;
 use crate::discovery::RestMapper;
 
@@ -31,7 +30,11 @@ pub async fn suite(client: &ClusterClient) {
 
 /// The error of a watch from an expired version, whether it is a refusal or the first event.
 pub async fn expiry_of(client: &ClusterClient, version: &str) -> Status {
-    let call = WatchCall { gvr: configmaps(), resource_version: Some(version.into()), ..WatchCall::default() };
+    let call = WatchCall {
+        gvr: configmaps(),
+        options: ListOptions { resource_version: Some(version.into()), ..ListOptions::default() },
+        ..WatchCall::default()
+    };
     match client.watch(call).await {
         Err(status) => status,
         Ok(mut events) => match next(&mut events).await {
@@ -168,15 +171,13 @@ async fn watches(client: &ClusterClient) {
     let watch = WatchCall {
         gvr: configmaps(),
         namespace: Some(NAMESPACE.into()),
-        label_selector: Some("suite=contract".into()),
-        bookmarks: true,
-        timeout: Some(Duration::from_secs(60)),
-        ..WatchCall::default()
+        options: ListOptions { bookmarks: true, timeout: Some(Duration::from_secs(60)), ..ours() },
+        as_table: false,
     };
     create(client, "before", "0").await;
     let list = client.list(all(), ours()).await.expect("listed");
-    let since = WatchCall { resource_version: Some(list.resource_version.clone()), ..watch.clone() };
-    let mut events = client.watch(since).await.expect("watching");
+    let since = ListOptions { resource_version: Some(list.resource_version.clone()), ..watch.options.clone() };
+    let mut events = client.watch(WatchCall { options: since, ..watch.clone() }).await.expect("watching");
     create(client, "w", "1").await;
     let merge = |body| client.patch(at("w"), Patch::merge(body), WriteOptions::default());
     merge(json!({"data": {"key": "x".repeat(300_000)}})).await.expect("patched");
@@ -188,8 +189,8 @@ async fn watches(client: &ClusterClient) {
     assert_eq!(describe(&next(&mut events).await), "deleted w");
     client.delete(at("w"), DeleteOptions::default()).await.expect("deleted");
 
-    let streamed = WatchCall { send_initial_events: true, ..watch };
-    let mut events = client.watch(streamed).await.expect("watching");
+    let streamed = ListOptions { send_initial_events: Some(true), ..watch.options.clone() };
+    let mut events = client.watch(WatchCall { options: streamed, ..watch }).await.expect("watching");
     assert_eq!(describe(&next(&mut events).await), "added before=0");
     let end = next(&mut events).await;
     let WatchEvent::Bookmark { resource_version, initial_events_end: true } = end else { panic!("{end:?}") };

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::backend::{Backend, Identity};
-use crate::call::{ApiCall, PatchKind, Reply, ResourceRef, Verb, WatchCall, WatchEvent, WatchEvents};
+use crate::call::{ApiCall, ApiRequest, Reply, ResourceRef, WatchCall, WatchEvent, WatchEvents};
 use crate::client::{ClusterClient, Endpoint};
 use crate::testing::state::{Key, MemoryState, Selection};
 
@@ -129,15 +129,9 @@ impl MemoryApi {
 
 fn describe(call: &ApiCall) -> String {
     let ResourceRef { gvr, namespace, name, subresource } = &call.target;
-    let verb = match &call.verb {
-        Verb::Get { .. } => "get",
-        Verb::List(_) => "list",
-        Verb::Create { .. } => "create",
-        Verb::Update { .. } => "update",
-        Verb::Patch { patch, .. } if matches!(patch.kind, PatchKind::Apply { .. }) => "apply",
-        Verb::Patch { .. } => "patch",
-        Verb::Delete(_) => "delete",
-        Verb::DeleteCollection { .. } => "deletecollection",
+    let verb = match &call.request {
+        ApiRequest::Patch { patch, .. } if patch.kind.is_apply() => "apply",
+        request => request.verb().as_str(),
     };
     let subresource = subresource.as_ref().map(|s| format!("/{s}")).unwrap_or_default();
     let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
@@ -155,7 +149,7 @@ impl Backend for MemoryApi {
     async fn watch(&self, _: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {
         tokio::task::yield_now().await;
         self.shared.watches.lock().push(request.clone());
-        if request.send_initial_events && !*self.shared.streaming_lists.lock() {
+        if request.options.send_initial_events == Some(true) && !*self.shared.streaming_lists.lock() {
             return Err(Status::bad_request("sendInitialEvents is forbidden for watch unless the feature is enabled"));
         }
         let cursor = Cursor::open(self, request)?;
@@ -200,14 +194,14 @@ impl Cursor {
         let (initial, seen) = shared.state.lock().start_watch(&selection, &request)?;
         Ok(Self {
             selection,
-            bookmarks: request.bookmarks,
+            bookmarks: request.options.bookmarks,
             initial: initial.into(),
             seen,
             bookmarked: seen,
             revisions,
             cuts,
             held,
-            deadline: request.timeout.map(|timeout| tokio::time::Instant::now() + timeout),
+            deadline: request.options.timeout.map(|timeout| tokio::time::Instant::now() + timeout),
             is_over: false,
             shared,
         })

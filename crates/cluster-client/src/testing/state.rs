@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use object::request::{DeleteOptions, ListOptions, PatchKind, Subresource, Verb, WriteOptions};
 use object::selector::{FieldSelector, LabelSelector};
 use object::{GroupResource, GroupVersionResource, Object, Status};
 use serde_json::{Value, json};
 
-use crate::call::{
-    ApiCall, DeleteOptions, ListOptions, ObjectList, Patch, PatchKind, Reply, ResourceRef, Verb, WatchCall, WatchEvent,
-    WriteOptions,
-};
+use crate::call::{ApiCall, ApiRequest, ObjectList, Patch, Reply, ResourceRef, WatchCall, WatchEvent};
 
 /// Versions kept for watches.
 const HISTORY_MAX: usize = 10_000;
@@ -67,29 +65,22 @@ impl Key {
 }
 
 impl Selection {
-    fn new(
-        gvr: &GroupVersionResource,
-        namespace: Option<&str>,
-        labels: Option<&str>,
-        fields: Option<&str>,
-    ) -> Result<Self, Status> {
+    fn new(gvr: &GroupVersionResource, namespace: Option<&str>, options: &ListOptions) -> Result<Self, Status> {
         let refuse = |e: object::selector::SelectorError| Status::bad_request(e.to_string());
         Ok(Self {
             resource: gvr.group_resource(),
             namespace: namespace.filter(|n| !n.is_empty()).map(str::to_owned),
-            labels: LabelSelector::parse(labels.unwrap_or_default()).map_err(refuse)?,
-            fields: FieldSelector::parse(fields.unwrap_or_default()).map_err(refuse)?,
+            labels: LabelSelector::parse(options.label_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
+            fields: FieldSelector::parse(options.field_selector.as_deref().unwrap_or_default()).map_err(refuse)?,
         })
     }
 
     pub fn of_watch(call: &WatchCall) -> Result<Self, Status> {
-        let (labels, fields) = (call.label_selector.as_deref(), call.field_selector.as_deref());
-        Self::new(&call.gvr, call.namespace.as_deref(), labels, fields)
+        Self::new(&call.gvr, call.namespace.as_deref(), &call.options)
     }
 
     fn of_list(target: &ResourceRef, options: &ListOptions) -> Result<Self, Status> {
-        let (labels, fields) = (options.label_selector.as_deref(), options.field_selector.as_deref());
-        Self::new(&target.gvr, target.namespace.as_deref(), labels, fields)
+        Self::new(&target.gvr, target.namespace.as_deref(), options)
     }
 
     fn matches(&self, key: &Key, object: &Object) -> bool {
@@ -153,17 +144,17 @@ impl MemoryState {
 
     pub fn handle(&mut self, call: ApiCall) -> Result<Reply, Status> {
         let target = &call.target;
-        match call.verb {
-            Verb::Get { .. } => Ok(Reply::object(200, self.stored(&Key::target(target)?)?)),
-            Verb::List(options) => self.list(target, &options).map(Reply::list),
-            Verb::Create { object, options } => self.create(target, object, &options),
-            Verb::Update { object, options } => {
+        match call.request {
+            ApiRequest::Get { .. } => Ok(Reply::object(200, self.stored(&Key::target(target)?)?)),
+            ApiRequest::List(options) => self.list(target, &options).map(Reply::list),
+            ApiRequest::Create { object, options } => self.create(target, object, &options),
+            ApiRequest::Update { object, options } => {
                 let key = Key::target(target)?;
-                self.replace(&key, object, target.subresource.as_deref(), &options)
+                self.replace(&key, object, target.subresource.as_ref(), &options)
             }
-            Verb::Patch { patch, options } => self.patch(target, patch, &options),
-            Verb::Delete(options) => self.delete(&Key::target(target)?, &options),
-            Verb::DeleteCollection { delete, list } => {
+            ApiRequest::Patch { patch, options } => self.patch(target, patch, &options),
+            ApiRequest::Delete(options) => self.delete(&Key::target(target)?, &options),
+            ApiRequest::DeleteCollection { delete, list } => {
                 let doomed = self.list(target, &list)?;
                 for object in &doomed.items {
                     self.delete(&Key::of(&target.gvr, object), &delete)?;
@@ -209,7 +200,7 @@ impl MemoryState {
     }
 
     fn create(&mut self, target: &ResourceRef, mut object: Object, options: &WriteOptions) -> Result<Reply, Status> {
-        if target.subresource.as_deref() == Some("binding") {
+        if target.subresource.as_ref() == Some(&Subresource::Binding) {
             return self.bind(target, &object);
         }
         if let Some(namespace) = &target.namespace {
@@ -249,7 +240,7 @@ impl MemoryState {
         &mut self,
         key: &Key,
         mut new: Object,
-        subresource: Option<&str>,
+        subresource: Option<&Subresource>,
         options: &WriteOptions,
     ) -> Result<Reply, Status> {
         let old = self.stored(key)?;
@@ -264,7 +255,7 @@ impl MemoryState {
             ));
         }
         // Each endpoint writes its own part.
-        if subresource == Some("status") {
+        if subresource == Some(&Subresource::Status) {
             let status = new.remove(&["status"]);
             let annotations = new.remove(&["metadata", "annotations"]);
             new = Object::clone(&old);
@@ -322,7 +313,7 @@ impl MemoryState {
             }
         }
         let new = Object::from_value(value).ok_or_else(|| Status::bad_request("the patch leaves no object"))?;
-        self.replace(&key, new, target.subresource.as_deref(), options)
+        self.replace(&key, new, target.subresource.as_ref(), options)
     }
 
     fn delete(&mut self, key: &Key, options: &DeleteOptions) -> Result<Reply, Status> {
@@ -351,12 +342,13 @@ impl MemoryState {
 
     /// The initial events of a new watch, and the version it continues from.
     pub fn start_watch(&self, selection: &Selection, call: &WatchCall) -> Result<(Vec<WatchEvent>, u64), Status> {
-        let version = call.resource_version.as_deref().unwrap_or_default();
+        let version = call.options.resource_version.as_deref().unwrap_or_default();
         let version: u64 = match version {
             "" => 0,
             text => text.parse().map_err(|_| Status::bad_request(format!("invalid resource version {text:?}")))?,
         };
-        if version > 0 && !call.send_initial_events {
+        let is_streaming_list = call.options.send_initial_events == Some(true);
+        if version > 0 && !is_streaming_list {
             return if version < self.compacted {
                 Err(too_old(version, self.compacted))
             } else {
@@ -365,7 +357,7 @@ impl MemoryState {
         }
         let existing = self.objects.iter().filter(|(key, object)| selection.matches(key, object));
         let mut events: Vec<_> = existing.map(|(_, object)| WatchEvent::Added(Arc::clone(object))).collect();
-        if call.send_initial_events {
+        if is_streaming_list {
             let resource_version = self.revision.to_string();
             events.push(WatchEvent::Bookmark { resource_version, initial_events_end: true });
         }
@@ -396,7 +388,7 @@ impl MemoryState {
         for (gvr, kind, namespaced) in self.kinds.iter().filter(|(gvr, ..)| gvr.group.is_empty() == is_core) {
             let scope = if *namespaced { "Namespaced" } else { "Cluster" };
             let resource = json!({"resource": gvr.resource, "responseKind": {"kind": kind}, "scope": scope,
-                "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+                "verbs": Verb::OF_RESOURCES,
                 "subresources": [{"subresource": "status"}]});
             groups.entry(&gvr.group).or_default().entry(&gvr.version).or_default().push(resource);
         }

@@ -3,6 +3,7 @@
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
 use object::builtin;
 use object::conditions::{self, NewCondition};
+use object::request::Subresource;
 use object::{GroupVersionKind, Object, Status};
 use placement::{Preemption, Victim, VolumeNeeds};
 use reconcile::{Committed, ObjectKey, Regarding, commit_status};
@@ -40,7 +41,7 @@ impl Scheduler {
         let mut binding = Object::new(&GroupVersionKind::new("", "v1", "Binding"), Some(pod.namespace()), pod.name());
         binding.set(&["metadata", "uid"], pod.uid());
         binding.set(&["target"], json!({"apiVersion": "v1", "kind": "Node", "name": node}));
-        let target = ResourceRef::of(&builtin::pods(), pod).subresource("binding");
+        let target = ResourceRef::of(&builtin::pods(), pod).subresource(Subresource::Binding);
         self.mirrors.client.create(target, binding, WriteOptions::managed_by(SCHEDULER)).await.map(|_| ())
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use object::builtin::{nodes, persistent_volume_claims, persistent_volumes, pods, storage_classes};
+use object::request::Subresource;
 use serde_json::{Value, json};
 
 use crate::settings::ClusterServiceSettings;
@@ -116,7 +117,7 @@ async fn a_binding_that_fails_is_tried_again() {
     let testbed = ServicesTestbed::start().await;
     testbed.create(&nodes(), node("a")).await;
     testbed.api.set_fault(|call| {
-        let is_binding = call.target.subresource.as_deref() == Some("binding");
+        let is_binding = call.target.subresource == Some(Subresource::Binding);
         is_binding.then(|| object::Status::unavailable("not now"))
     });
     testbed.create(&pods(), pod("p", "3")).await;

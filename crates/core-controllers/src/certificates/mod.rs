@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
 use object::builtin;
 use object::conditions;
+use object::request::Subresource;
 use object::{GroupVersionKind, Object};
 use pki::authority::CertificateAuthority;
 use pki::csr::Csr;
@@ -84,7 +85,7 @@ async fn reconcile(controller: Arc<CertificateController>, key: ObjectKey) -> Re
         if is_granted(&controller, &request, &csr, rule).await? {
             let approved = approve::approved(&request, rule.message);
             let approver = if rule.needs_manager { &controller.manager } else { &controller.client };
-            approver.update(place.subresource("approval"), approved, WriteOptions::default()).await?;
+            approver.update(place.subresource(Subresource::Approval), approved, WriteOptions::default()).await?;
             break;
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cluster_client::{ApiResource, ClusterClient, ObjectList};
 use http::{Method, Request};
+use object::request::Verb;
 use object::{Object, Status};
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespac
     if present.is_empty() {
         return Ok(ObjectList::default());
     }
-    if resource.has_verb("deletecollection") {
+    if resource.has_verb(Verb::DeleteCollection) {
         ask(client, Method::DELETE, &path).await?;
     } else {
         for object in &present {

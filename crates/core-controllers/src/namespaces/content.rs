@@ -7,6 +7,7 @@ use cluster_client::{
     ApiResource, ApiResources, ClusterClient, DeleteOptions, ListOptions, ObjectList, PropagationPolicy, ResourceRef,
 };
 use futures::StreamExt;
+use object::request::Verb;
 use object::{GroupVersion, GroupVersionResource, Status};
 
 use super::aggregated;
@@ -82,7 +83,7 @@ pub async fn remove(client: &ClusterClient, namespace: &str) -> RemainingContent
 fn plan_removal(found: ApiResources) -> Vec<ApiResource> {
     let mut planned: Vec<ApiResource> = Vec::new();
     for resource in found.resources {
-        let is_wanted = resource.namespaced && resource.has_verb("delete") && resource.has_verb("list");
+        let is_wanted = resource.namespaced && resource.has_verb(Verb::Delete) && resource.has_verb(Verb::List);
         let is_known = planned.iter().any(|p| p.gvr.group_resource() == resource.gvr.group_resource());
         if is_wanted && !is_known {
             planned.push(resource);
@@ -117,7 +118,7 @@ async fn remove_all(client: &ClusterClient, resource: &ApiResource, namespace: &
     if present.items.is_empty() {
         return Ok(present);
     }
-    if resource.has_verb("deletecollection") {
+    if resource.has_verb(Verb::DeleteCollection) {
         client.delete_collection(within.clone(), options, ListOptions::default()).await?;
     } else {
         for object in &present.items {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use object::builtin;
+use object::request::Subresource;
 use object::{Object, time};
 use reconcile::{Clock, Controller, Mirror, Outcome, ReconcileError, Source};
 use serde_json::Value;
@@ -54,7 +55,7 @@ async fn reconcile(client: ClusterClient, clock: Arc<dyn Clock>, name: String) -
     let kept: Vec<Value> =
         namespace.items(&["spec", "finalizers"]).iter().filter(|f| f.as_str() != Some(FINALIZER)).cloned().collect();
     namespace.set(&["spec", "finalizers"], kept);
-    match client.update(target.subresource("finalize"), namespace, WriteOptions::default()).await {
+    match client.update(target.subresource(Subresource::Finalize), namespace, WriteOptions::default()).await {
         Err(status) if !status.is_not_found() => Err(status.into()),
         _ => Ok(Outcome::Done),
     }

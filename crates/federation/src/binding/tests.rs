@@ -3,7 +3,7 @@
 use api::features::Features;
 use api::policy::{CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_CLAIMED_BY, RESOURCE_BINDINGS};
-use cluster_client::Verb;
+use cluster_client::ApiRequest;
 use object::{Object, Status};
 use serde_json::{Value, json};
 
@@ -372,7 +372,7 @@ async fn writes_that_fail_are_tried_again() {
     seed_policy(&stage, "a", "p", json!({}));
     let failures = std::sync::atomic::AtomicUsize::new(0);
     stage.api.set_fault(move |call| {
-        let is_write = !matches!(call.verb, Verb::Get { .. } | Verb::List(_));
+        let is_write = !matches!(call.request, ApiRequest::Get { .. } | ApiRequest::List(_));
         let count = failures.fetch_add(usize::from(is_write), std::sync::atomic::Ordering::Relaxed);
         match (is_write, count) {
             (true, 0) => Some(Status::new(409, "Conflict", "somebody else was first")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::work::{AggregatedStatusItem, BindingSpec, CONDITION_FULLY_APPLIED};
 use cluster_client::{Patch, WriteOptions};
 use interpreter::Operation;
+use object::request::Subresource;
 use object::time::format_seconds;
 use object::{Object, Status};
 use propagation::rollup;
@@ -148,7 +149,7 @@ impl Context {
         let now = format_seconds(self.plane.clock.now());
         let Some(patch) = rollup::plan(binding, spec, items, &now)? else { return Ok(()) };
         let mirror = mirror_of(&self.plane, key);
-        let target = mirror.target(key).subresource("status");
+        let target = mirror.target(key).subresource(Subresource::Status);
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.plane.client.patch(target, Patch::merge(patch), options).await {
             Ok(written) => {

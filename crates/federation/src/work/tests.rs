@@ -4,13 +4,12 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, OVERRIDE_POLICIES};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
-use cluster_client::{DeleteOptions, ResourceRef, Verb};
+use cluster_client::{ApiRequest, DeleteOptions, ResourceRef};
 use object::builtin;
 use serde_json::{Value, json};
 
-use crate::testing::{DEPLOYMENTS, Stage, object, until};
-
 use super::*;
+use crate::testing::{DEPLOYMENTS, Stage, object, until};
 
 /// Starts the controller on what the stage has.
 fn start(stage: &Stage) {
@@ -138,8 +137,8 @@ async fn a_member_that_is_no_longer_meant_loses_its_work() {
 async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
     let stage = Stage::new(&["m1", "m2"]);
     stage.api.set_fault(|call| {
-        let is_it =
-            call.target.namespace.as_deref() == Some("karmada-es-m1") && matches!(call.verb, Verb::Create { .. });
+        let is_it = call.target.namespace.as_deref() == Some("karmada-es-m1")
+            && matches!(call.request, ApiRequest::Create { .. });
         is_it.then(|| Status::internal("no room in m1"))
     });
     start(&stage);

@@ -2,6 +2,7 @@
 
 use api::autoscaling::{CronRule, FEDERATED_HPAS, ScaleTarget};
 use cluster_client::{ClusterClient, Patch, ResourceRef, RestMapper, WriteOptions};
+use object::request::Subresource;
 use object::{GroupVersion, Object, Status};
 use reconcile::ObjectKey;
 use serde_json::{Map, Value, json};
@@ -26,7 +27,8 @@ pub async fn apply(
         let group_version = GroupVersion::parse(&target.api_version)
             .ok_or_else(|| format!("unexpected GroupVersion string: {}", target.api_version))?;
         let resource = mapper.resource_of(&group_version.kind(target.kind.as_str())).await.map_err(told)?;
-        let place = ResourceRef::namespaced(&resource.gvr, &owner.namespace, &target.name).subresource("scale");
+        let place =
+            ResourceRef::namespaced(&resource.gvr, &owner.namespace, &target.name).subresource(Subresource::Scale);
         (place.clone(), plan_replicas(&*client.get(place).await.map_err(told)?, rule))
     };
     let Some(patch) = patch else { return Ok(()) };

@@ -4,6 +4,7 @@ use api::cluster::CLUSTERS;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::testing::MemoryApi;
 use cluster_client::{Patch, ResourceRef};
+use object::request::Subresource;
 use serde_json::{Value, json};
 
 use super::*;
@@ -130,7 +131,10 @@ async fn lose(api: &MemoryApi, cluster: &str, added: &str) {
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster);
     api.client().patch(target.clone(), Patch::merge(taints), Default::default()).await.expect("written");
     let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-    api.client().patch(target.subresource("status"), Patch::merge(silent), Default::default()).await.expect("written");
+    api.client()
+        .patch(target.subresource(Subresource::Status), Patch::merge(silent), Default::default())
+        .await
+        .expect("written");
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +180,7 @@ async fn a_control_plane_that_sees_no_cluster_drives_nothing_out() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(clusters(&api, "b").await, ["m1", "m2"]);
     let well = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let target = ResourceRef::cluster(&CLUSTERS.gvr(), "m2").subresource("status");
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), "m2").subresource(Subresource::Status);
     api.client().patch(target, Patch::merge(well), Default::default()).await.expect("written");
     eventually("it leaves the one that is lost", async || !clusters(&api, "b").await.contains(&"m1".to_owned())).await;
     cancel.cancel();

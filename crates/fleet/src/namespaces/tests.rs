@@ -5,6 +5,7 @@ use std::time::Duration;
 use api::work::WORKS;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{DeleteOptions, ResourceRef};
+use object::request::Subresource;
 use serde_json::{Value, json};
 
 use super::*;
@@ -111,7 +112,7 @@ async fn a_status_alone_writes_nothing_and_asks_nothing() {
     let asked = || api.calls().iter().filter(|call| call.contains(" works ")).count();
     let before = asked();
     let active = cluster_client::Patch::merge(json!({"status": {"phase": "Active"}}));
-    let target = ResourceRef::cluster(&namespaces(), "a").subresource("status");
+    let target = ResourceRef::cluster(&namespaces(), "a").subresource(Subresource::Status);
     api.client().patch(target, active, Default::default()).await.expect("written");
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(asked(), before);

@@ -3,6 +3,7 @@
 use api::cluster::CLUSTERS;
 use cluster_client::ResourceRef;
 use cluster_client::testing::MemoryApi;
+use object::request::Subresource;
 use serde_json::json;
 
 use super::*;
@@ -89,7 +90,7 @@ async fn a_cluster_is_tainted_while_its_condition_asks_for_it() {
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), "m1");
     let healthy = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let patch = cluster_client::Patch::merge(healthy);
-    api.client().patch(target.subresource("status"), patch, Default::default()).await.expect("written");
+    api.client().patch(target.subresource(Subresource::Status), patch, Default::default()).await.expect("written");
     eventually("the taint is gone", async || keys().await == ["own"]).await;
     eventually("two events", async || testing::event_reasons(&api).await == ["TaintClusterSucceed"; 2]).await;
     cancel.cancel();

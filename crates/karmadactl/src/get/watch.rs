@@ -1,7 +1,7 @@
 //! `get --watch`: prints changes from several clusters.
 
 use anyhow::{anyhow, bail};
-use cluster_client::{ApiResources, ClusterClient, WatchCall, WatchEvent};
+use cluster_client::{ApiResources, ClusterClient, ListOptions, WatchCall, WatchEvent};
 use futures::StreamExt;
 use object::{Object, Status};
 use serde_json::{Value, json};
@@ -115,12 +115,14 @@ async fn follow(query: Query, watched: Watched, sender: mpsc::Sender<Result<Chan
         let call = WatchCall {
             gvr: wanted.resource.gvr.clone(),
             namespace: query.namespace_of(&wanted.resource).map(str::to_owned),
-            label_selector: query.label_selector.clone(),
-            field_selector: field_selector(&query, &wanted),
-            resource_version: Some(resource_version.clone()).filter(|version| !version.is_empty()),
-            bookmarks: true,
+            options: ListOptions {
+                label_selector: query.label_selector.clone(),
+                field_selector: field_selector(&query, &wanted),
+                resource_version: Some(resource_version.clone()).filter(|version| !version.is_empty()),
+                bookmarks: true,
+                ..ListOptions::default()
+            },
             as_table: query.as_table,
-            ..WatchCall::default()
         };
         if let Err(status) = follow_once(&target, call, &mut resource_version, &sender).await {
             if status.is_expired() {

@@ -1,8 +1,9 @@
 //! One row of the table of built-in resources, and the `Kind` it becomes.
 
+use object::request::{Subresource, Verb};
 use object::{GroupResource, GroupVersionKind};
 
-use crate::kind::{Kind, ScaleSelector, Subresource, SubresourceKind};
+use crate::kind::{Kind, ScaleSelector, ServedSubresource, SubresourceKind};
 use crate::{printers, schemas, selectable, strategies};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub struct Row {
     pub stored: bool,
     /// Group, version and kind of the stored objects, if they differ from this kind.
     pub stored_as: Option<(&'static str, &'static str, &'static str)>,
-    pub verbs: &'static str,
-    pub subresources: &'static [&'static str],
+    pub verbs: &'static [Verb],
+    pub subresources: &'static [Subresource],
 }
 
 impl Row {
@@ -34,7 +35,7 @@ impl Row {
         scope: ResourceScope::Namespaced,
         stored: true,
         stored_as: None,
-        verbs: "create,delete,deletecollection,get,list,patch,update,watch",
+        verbs: &Verb::OF_RESOURCES,
         subresources: &[],
     };
 
@@ -55,8 +56,8 @@ impl Row {
             storage_resource: GroupResource::new(storage.group.clone(), self.plural),
             storage,
             stored: self.stored,
-            verbs: self.verbs.split(',').collect(),
-            subresources: self.subresources.iter().map(|name| subresource(name, &gvk)).collect(),
+            verbs: self.verbs.to_vec(),
+            subresources: self.subresources.iter().map(|name| served(name, &gvk)).collect(),
             schema: schemas::named(&definition).expect("every built-in kind has a schema"),
             definition,
             selectable_fields: selectable::fields_of(&gvk),
@@ -97,35 +98,38 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn subresource(name: &str, parent: &GroupVersionKind) -> Subresource {
-    const WRITTEN: &str = "get,patch,update";
-    const PROXIED: &str = "create,delete,get,patch,update";
+fn served(name: &Subresource, parent: &GroupVersionKind) -> ServedSubresource {
+    use Verb::{Create, Delete, Get, Patch, Update};
+    const WRITTEN: &[Verb] = &[Get, Patch, Update];
+    const PROXIED: &[Verb] = &[Create, Delete, Get, Patch, Update];
     let (kind, verbs) = match name {
-        "status" => (SubresourceKind::Status, WRITTEN),
-        "scale" => (scale(), WRITTEN),
-        "finalize" => (SubresourceKind::Finalize, "update"),
-        "token" => (SubresourceKind::Token, "create"),
-        "approval" => (SubresourceKind::Approval, WRITTEN),
-        "binding" => (SubresourceKind::Binding, "create"),
-        "eviction" => (SubresourceKind::Eviction, "create"),
-        "ephemeralcontainers" => (SubresourceKind::EphemeralContainers, WRITTEN),
-        "resize" => (SubresourceKind::Resize, WRITTEN),
-        "log" => (SubresourceKind::Connect, "get"),
-        "proxy" => (SubresourceKind::Connect, PROXIED),
-        _ => (SubresourceKind::Connect, "create,get"),
+        Subresource::Status => (SubresourceKind::Status, WRITTEN),
+        Subresource::Scale => (scale(), WRITTEN),
+        Subresource::Finalize => (SubresourceKind::Finalize, &[Update][..]),
+        Subresource::Token => (SubresourceKind::Token, &[Create][..]),
+        Subresource::Approval => (SubresourceKind::Approval, WRITTEN),
+        Subresource::Binding => (SubresourceKind::Binding, &[Create][..]),
+        Subresource::Eviction => (SubresourceKind::Eviction, &[Create][..]),
+        Subresource::EphemeralContainers => (SubresourceKind::EphemeralContainers, WRITTEN),
+        Subresource::Resize => (SubresourceKind::Resize, WRITTEN),
+        Subresource::Log => (SubresourceKind::Connect, &[Get][..]),
+        Subresource::Proxy => (SubresourceKind::Connect, PROXIED),
+        Subresource::Attach | Subresource::Exec | Subresource::PortForward | Subresource::Other(_) => {
+            (SubresourceKind::Connect, &[Create, Get][..])
+        }
     };
     let gvk = match name {
-        "scale" => GroupVersionKind::new("autoscaling", "v1", "Scale"),
-        "token" => GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"),
-        "eviction" => GroupVersionKind::new("policy", "v1", "Eviction"),
-        "binding" => GroupVersionKind::new("", "v1", "Binding"),
-        "attach" => GroupVersionKind::new("", "v1", "PodAttachOptions"),
-        "exec" => GroupVersionKind::new("", "v1", "PodExecOptions"),
-        "portforward" => GroupVersionKind::new("", "v1", "PodPortForwardOptions"),
-        "proxy" => GroupVersionKind::new("", "v1", format!("{}ProxyOptions", parent.kind)),
+        Subresource::Scale => GroupVersionKind::new("autoscaling", "v1", "Scale"),
+        Subresource::Token => GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"),
+        Subresource::Eviction => GroupVersionKind::new("policy", "v1", "Eviction"),
+        Subresource::Binding => GroupVersionKind::new("", "v1", "Binding"),
+        Subresource::Attach => GroupVersionKind::new("", "v1", "PodAttachOptions"),
+        Subresource::Exec => GroupVersionKind::new("", "v1", "PodExecOptions"),
+        Subresource::PortForward => GroupVersionKind::new("", "v1", "PodPortForwardOptions"),
+        Subresource::Proxy => GroupVersionKind::new("", "v1", format!("{}ProxyOptions", parent.kind)),
         _ => parent.clone(),
     };
-    Subresource { name: name.to_owned(), kind, gvk, verbs: verbs.split(',').collect() }
+    ServedSubresource { name: name.clone(), kind, gvk, verbs: verbs.to_vec() }
 }
 
 fn scale() -> SubresourceKind {

@@ -1,5 +1,7 @@
 //! Every built-in resource as a row: names, scope, verbs and subresources, in discovery order.
 
+use object::request::{Subresource, Verb};
+
 use super::row::ResourceScope::{Cluster, Namespaced};
 use super::row::Row;
 
@@ -46,39 +48,39 @@ pub const SECTIONS: &[Section] = &[
 
 #[rustfmt::skip]
 const CORE: &[Row] = &[
-    Row { kind: "Binding", plural: "bindings", stored: false, verbs: "create", ..ROW },
-    Row { kind: "ComponentStatus", plural: "componentstatuses", short: &["cs"], scope: Cluster, stored: false, verbs: "get,list", ..ROW },
+    Row { kind: "Binding", plural: "bindings", stored: false, verbs: &[Verb::Create], ..ROW },
+    Row { kind: "ComponentStatus", plural: "componentstatuses", short: &["cs"], scope: Cluster, stored: false, verbs: &[Verb::Get, Verb::List], ..ROW },
     Row { kind: "ConfigMap", plural: "configmaps", short: &["cm"], ..ROW },
     Row { kind: "Endpoints", plural: "endpoints", short: &["ep"], ..ROW },
     Row { kind: "Event", plural: "events", short: &["ev"], ..ROW },
     Row { kind: "LimitRange", plural: "limitranges", short: &["limits"], ..ROW },
-    Row { kind: "Namespace", plural: "namespaces", short: &["ns"], scope: Cluster, subresources: &["finalize", "status"],
-          verbs: "create,delete,get,list,patch,update,watch", ..ROW },
-    Row { kind: "Node", plural: "nodes", short: &["no"], scope: Cluster, subresources: &["proxy", "status"], ..ROW },
-    Row { kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: &["pvc"], subresources: &["status"], ..ROW },
-    Row { kind: "PersistentVolume", plural: "persistentvolumes", short: &["pv"], scope: Cluster, subresources: &["status"], ..ROW },
+    Row { kind: "Namespace", plural: "namespaces", short: &["ns"], scope: Cluster, subresources: &[Subresource::Finalize, Subresource::Status],
+          verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch], ..ROW },
+    Row { kind: "Node", plural: "nodes", short: &["no"], scope: Cluster, subresources: &[Subresource::Proxy, Subresource::Status], ..ROW },
+    Row { kind: "PersistentVolumeClaim", plural: "persistentvolumeclaims", short: &["pvc"], subresources: &[Subresource::Status], ..ROW },
+    Row { kind: "PersistentVolume", plural: "persistentvolumes", short: &["pv"], scope: Cluster, subresources: &[Subresource::Status], ..ROW },
     Row { kind: "Pod", plural: "pods", short: &["po"], categories: &["all"],
-          subresources: &["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"], ..ROW },
+          subresources: &[Subresource::Attach, Subresource::Binding, Subresource::EphemeralContainers, Subresource::Eviction, Subresource::Exec, Subresource::Log, Subresource::PortForward, Subresource::Proxy, Subresource::Resize, Subresource::Status], ..ROW },
     Row { kind: "PodTemplate", plural: "podtemplates", ..ROW },
-    Row { kind: "ReplicationController", plural: "replicationcontrollers", short: &["rc"], categories: &["all"], subresources: &["scale", "status"], ..ROW },
-    Row { kind: "ResourceQuota", plural: "resourcequotas", short: &["quota"], subresources: &["status"], ..ROW },
+    Row { kind: "ReplicationController", plural: "replicationcontrollers", short: &["rc"], categories: &["all"], subresources: &[Subresource::Scale, Subresource::Status], ..ROW },
+    Row { kind: "ResourceQuota", plural: "resourcequotas", short: &["quota"], subresources: &[Subresource::Status], ..ROW },
     Row { kind: "Secret", plural: "secrets", ..ROW },
-    Row { kind: "ServiceAccount", plural: "serviceaccounts", short: &["sa"], subresources: &["token"], ..ROW },
-    Row { kind: "Service", plural: "services", short: &["svc"], categories: &["all"], subresources: &["proxy", "status"], ..ROW },
+    Row { kind: "ServiceAccount", plural: "serviceaccounts", short: &["sa"], subresources: &[Subresource::Token], ..ROW },
+    Row { kind: "Service", plural: "services", short: &["svc"], categories: &["all"], subresources: &[Subresource::Proxy, Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
 const APIREGISTRATION: &[Row] = &[
-    Row { kind: "APIService", plural: "apiservices", scope: Cluster, categories: &["api-extensions"], subresources: &["status"], ..ROW },
+    Row { kind: "APIService", plural: "apiservices", scope: Cluster, categories: &["api-extensions"], subresources: &[Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
 const APPS: &[Row] = &[
     Row { kind: "ControllerRevision", plural: "controllerrevisions", ..ROW },
-    Row { kind: "DaemonSet", plural: "daemonsets", short: &["ds"], categories: &["all"], subresources: &["status"], ..ROW },
-    Row { kind: "Deployment", plural: "deployments", short: &["deploy"], categories: &["all"], subresources: &["scale", "status"], ..ROW },
-    Row { kind: "ReplicaSet", plural: "replicasets", short: &["rs"], categories: &["all"], subresources: &["scale", "status"], ..ROW },
-    Row { kind: "StatefulSet", plural: "statefulsets", short: &["sts"], categories: &["all"], subresources: &["scale", "status"], ..ROW },
+    Row { kind: "DaemonSet", plural: "daemonsets", short: &["ds"], categories: &["all"], subresources: &[Subresource::Status], ..ROW },
+    Row { kind: "Deployment", plural: "deployments", short: &["deploy"], categories: &["all"], subresources: &[Subresource::Scale, Subresource::Status], ..ROW },
+    Row { kind: "ReplicaSet", plural: "replicasets", short: &["rs"], categories: &["all"], subresources: &[Subresource::Scale, Subresource::Status], ..ROW },
+    Row { kind: "StatefulSet", plural: "statefulsets", short: &["sts"], categories: &["all"], subresources: &[Subresource::Scale, Subresource::Status], ..ROW },
 ];
 
 const EVENTS: &[Row] =
@@ -86,47 +88,47 @@ const EVENTS: &[Row] =
 
 #[rustfmt::skip]
 const AUTHENTICATION: &[Row] = &[
-    Row { kind: "SelfSubjectReview", plural: "selfsubjectreviews", scope: Cluster, stored: false, verbs: "create", ..ROW },
-    Row { kind: "TokenReview", plural: "tokenreviews", scope: Cluster, stored: false, verbs: "create", ..ROW },
+    Row { kind: "SelfSubjectReview", plural: "selfsubjectreviews", scope: Cluster, stored: false, verbs: &[Verb::Create], ..ROW },
+    Row { kind: "TokenReview", plural: "tokenreviews", scope: Cluster, stored: false, verbs: &[Verb::Create], ..ROW },
 ];
 
 #[rustfmt::skip]
 const AUTHORIZATION: &[Row] = &[
-    Row { kind: "LocalSubjectAccessReview", plural: "localsubjectaccessreviews", scope: Namespaced, stored: false, verbs: "create", ..ROW },
-    Row { kind: "SelfSubjectAccessReview", plural: "selfsubjectaccessreviews", scope: Cluster, stored: false, verbs: "create", ..ROW },
-    Row { kind: "SelfSubjectRulesReview", plural: "selfsubjectrulesreviews", scope: Cluster, stored: false, verbs: "create", ..ROW },
-    Row { kind: "SubjectAccessReview", plural: "subjectaccessreviews", scope: Cluster, stored: false, verbs: "create", ..ROW },
+    Row { kind: "LocalSubjectAccessReview", plural: "localsubjectaccessreviews", scope: Namespaced, stored: false, verbs: &[Verb::Create], ..ROW },
+    Row { kind: "SelfSubjectAccessReview", plural: "selfsubjectaccessreviews", scope: Cluster, stored: false, verbs: &[Verb::Create], ..ROW },
+    Row { kind: "SelfSubjectRulesReview", plural: "selfsubjectrulesreviews", scope: Cluster, stored: false, verbs: &[Verb::Create], ..ROW },
+    Row { kind: "SubjectAccessReview", plural: "subjectaccessreviews", scope: Cluster, stored: false, verbs: &[Verb::Create], ..ROW },
 ];
 
 #[rustfmt::skip]
 const AUTOSCALING: &[Row] = &[
-    Row { kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: &["hpa"], categories: &["all"], subresources: &["status"],
+    Row { kind: "HorizontalPodAutoscaler", plural: "horizontalpodautoscalers", short: &["hpa"], categories: &["all"], subresources: &[Subresource::Status],
           stored_as: Some(("autoscaling", "v2", "HorizontalPodAutoscaler")), ..ROW },
 ];
 
 #[rustfmt::skip]
 const BATCH: &[Row] = &[
-    Row { kind: "CronJob", plural: "cronjobs", short: &["cj"], categories: &["all"], subresources: &["status"], ..ROW },
-    Row { kind: "Job", plural: "jobs", categories: &["all"], subresources: &["status"], ..ROW },
+    Row { kind: "CronJob", plural: "cronjobs", short: &["cj"], categories: &["all"], subresources: &[Subresource::Status], ..ROW },
+    Row { kind: "Job", plural: "jobs", categories: &["all"], subresources: &[Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
 const CERTIFICATES: &[Row] = &[
-    Row { kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: &["csr"], scope: Cluster, subresources: &["approval", "status"], ..ROW },
+    Row { kind: "CertificateSigningRequest", plural: "certificatesigningrequests", short: &["csr"], scope: Cluster, subresources: &[Subresource::Approval, Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
 const NETWORKING: &[Row] = &[
     Row { kind: "IngressClass", plural: "ingressclasses", scope: Cluster, ..ROW },
-    Row { kind: "Ingress", plural: "ingresses", short: &["ing"], subresources: &["status"], ..ROW },
+    Row { kind: "Ingress", plural: "ingresses", short: &["ing"], subresources: &[Subresource::Status], ..ROW },
     Row { kind: "IPAddress", plural: "ipaddresses", short: &["ip"], scope: Cluster, ..ROW },
     Row { kind: "NetworkPolicy", plural: "networkpolicies", short: &["netpol"], ..ROW },
-    Row { kind: "ServiceCIDR", plural: "servicecidrs", scope: Cluster, subresources: &["status"], ..ROW },
+    Row { kind: "ServiceCIDR", plural: "servicecidrs", scope: Cluster, subresources: &[Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
 const POLICY: &[Row] = &[
-    Row { kind: "PodDisruptionBudget", plural: "poddisruptionbudgets", short: &["pdb"], subresources: &["status"], ..ROW },
+    Row { kind: "PodDisruptionBudget", plural: "poddisruptionbudgets", short: &["pdb"], subresources: &[Subresource::Status], ..ROW },
 ];
 
 #[rustfmt::skip]
@@ -143,7 +145,7 @@ const STORAGE: &[Row] = &[
     Row { kind: "CSINode", plural: "csinodes", scope: Cluster, ..ROW },
     Row { kind: "CSIStorageCapacity", plural: "csistoragecapacities", ..ROW },
     Row { kind: "StorageClass", plural: "storageclasses", short: &["sc"], scope: Cluster, ..ROW },
-    Row { kind: "VolumeAttachment", plural: "volumeattachments", scope: Cluster, subresources: &["status"], ..ROW },
+    Row { kind: "VolumeAttachment", plural: "volumeattachments", scope: Cluster, subresources: &[Subresource::Status], ..ROW },
     Row { kind: "VolumeAttributesClass", plural: "volumeattributesclasses", short: &["vac"], scope: Cluster, ..ROW },
 ];
 
@@ -152,7 +154,7 @@ const ADMISSIONREGISTRATION: &[Row] = &[
     Row { kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies", scope: Cluster, categories: &["api-extensions"], ..ROW },
     Row { kind: "MutatingAdmissionPolicyBinding", plural: "mutatingadmissionpolicybindings", scope: Cluster, categories: &["api-extensions"], ..ROW },
     Row { kind: "MutatingWebhookConfiguration", plural: "mutatingwebhookconfigurations", scope: Cluster, categories: &["api-extensions"], ..ROW },
-    Row { kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", scope: Cluster, categories: &["api-extensions"], subresources: &["status"], ..ROW },
+    Row { kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", scope: Cluster, categories: &["api-extensions"], subresources: &[Subresource::Status], ..ROW },
     Row { kind: "ValidatingAdmissionPolicyBinding", plural: "validatingadmissionpolicybindings", scope: Cluster, categories: &["api-extensions"], ..ROW },
     Row { kind: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", scope: Cluster, categories: &["api-extensions"], ..ROW },
 ];
@@ -160,7 +162,7 @@ const ADMISSIONREGISTRATION: &[Row] = &[
 #[rustfmt::skip]
 const APIEXTENSIONS: &[Row] = &[
     Row { kind: "CustomResourceDefinition", plural: "customresourcedefinitions", short: &["crd", "crds"], scope: Cluster,
-          categories: &["api-extensions"], subresources: &["status"], ..ROW },
+          categories: &["api-extensions"], subresources: &[Subresource::Status], ..ROW },
 ];
 
 const SCHEDULING: &[Row] =
@@ -175,13 +177,13 @@ const DISCOVERY: &[Row] = &[Row { kind: "EndpointSlice", plural: "endpointslices
 #[rustfmt::skip]
 const RESOURCE: &[Row] = &[
     Row { kind: "DeviceClass", plural: "deviceclasses", scope: Cluster, ..ROW },
-    Row { kind: "ResourceClaim", plural: "resourceclaims", subresources: &["status"], ..ROW },
+    Row { kind: "ResourceClaim", plural: "resourceclaims", subresources: &[Subresource::Status], ..ROW },
     Row { kind: "ResourceClaimTemplate", plural: "resourceclaimtemplates", ..ROW },
     Row { kind: "ResourceSlice", plural: "resourceslices", scope: Cluster, ..ROW },
 ];
 
 #[rustfmt::skip]
 const FLOWCONTROL: &[Row] = &[
-    Row { kind: "FlowSchema", plural: "flowschemas", scope: Cluster, subresources: &["status"], ..ROW },
-    Row { kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", scope: Cluster, subresources: &["status"], ..ROW },
+    Row { kind: "FlowSchema", plural: "flowschemas", scope: Cluster, subresources: &[Subresource::Status], ..ROW },
+    Row { kind: "PriorityLevelConfiguration", plural: "prioritylevelconfigurations", scope: Cluster, subresources: &[Subresource::Status], ..ROW },
 ];

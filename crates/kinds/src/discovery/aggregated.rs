@@ -6,7 +6,7 @@ use object::{GroupVersion, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::{Group, is_custom, kinds_of};
-use crate::kind::{Kind, Subresource};
+use crate::kind::{Kind, ServedSubresource};
 
 /// The response to `/api` (core group only) or `/apis` (all others) for clients that request `APIGroupDiscoveryList`.
 pub fn group_discovery_list(items: Vec<Value>) -> Value {
@@ -48,7 +48,7 @@ fn resource(kind: &Kind) -> Value {
     entry
 }
 
-fn subresource(kind: &Kind, sub: &Subresource) -> Value {
+fn subresource(kind: &Kind, sub: &ServedSubresource) -> Value {
     json!({ "subresource": sub.name, "responseKind": response_kind(kind, &sub.gvk), "verbs": sub.verbs })
 }
 

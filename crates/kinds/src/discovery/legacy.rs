@@ -8,7 +8,7 @@ use ring::digest;
 use serde_json::{Value, json};
 
 use super::{Group, kinds_of};
-use crate::kind::{Kind, Subresource};
+use crate::kind::{Kind, ServedSubresource};
 
 /// `/api`. The address is the external one, `host:port`.
 pub fn api_versions(server_address: &str) -> Value {
@@ -83,7 +83,7 @@ fn resource(kind: &Kind) -> Value {
     entry
 }
 
-fn subresource(kind: &Kind, sub: &Subresource) -> Value {
+fn subresource(kind: &Kind, sub: &ServedSubresource) -> Value {
     let mut entry = json!({
         "name": format!("{}/{}", kind.plural, sub.name),
         "singularName": "",

@@ -1,11 +1,12 @@
 //! The paths of a kind: one operation per verb, with the names client generators expect.
 
 use object::GroupVersionKind;
+use object::request::{Subresource, Verb};
 
 use super::parameters::{self, Parameter};
 use super::path_item::{JSON, Operation, PROTOBUF, PathItem, RequestBody, ResponseSpec, YAML};
 use crate::builtin;
-use crate::kind::{Kind, Subresource, SubresourceKind};
+use crate::kind::{Kind, ServedSubresource, SubresourceKind};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
@@ -17,7 +18,7 @@ pub fn paths_of(kind: &Kind, custom: bool) -> Vec<PathItem> {
     for sub in &kind.subresources {
         items.extend(writer.subresource_paths(sub));
     }
-    if kind.allows("watch") && !custom {
+    if kind.allows(Verb::Watch) && !custom {
         items.extend(writer.watch_paths());
     }
     items.retain(|item| !item.operations.is_empty());
@@ -88,40 +89,47 @@ impl<'a> Writer<'a> {
         let collection = self.collection(&self.base);
         let item = format!("{collection}/{{name}}");
         let mut paths = Vec::new();
-        if self.kind.namespaced && self.kind.allows("list") {
+        if self.kind.namespaced && self.kind.allows(Verb::List) {
             let mut everywhere = self.list();
             everywhere.id = format!("list{}{}ForAllNamespaces", self.prefix, self.kind.gvk.kind);
             everywhere.parameters.retain(|parameter| parameter.name != "namespace");
             paths.push(PathItem { path: format!("{}/{}", self.base, self.kind.plural), operations: vec![everywhere] });
         }
-        let when = |verb: &str, build: fn(&Self) -> Operation| self.kind.allows(verb).then(|| build(self));
-        let on_collection =
-            [when("list", Self::list), when("create", Self::create), when("deletecollection", Self::delete_collection)];
+        let when = |verb: Verb, build: fn(&Self) -> Operation| self.kind.allows(verb).then(|| build(self));
+        let on_collection = [
+            when(Verb::List, Self::list),
+            when(Verb::Create, Self::create),
+            when(Verb::DeleteCollection, Self::delete_collection),
+        ];
         let on_item = [
-            when("get", Self::read),
-            when("update", Self::replace),
-            when("delete", Self::delete),
-            when("patch", Self::patch),
+            when(Verb::Get, Self::read),
+            when(Verb::Update, Self::replace),
+            when(Verb::Delete, Self::delete),
+            when(Verb::Patch, Self::patch),
         ];
         paths.push(PathItem { path: collection, operations: on_collection.into_iter().flatten().collect() });
         paths.push(PathItem { path: item, operations: on_item.into_iter().flatten().collect() });
         paths
     }
 
-    fn subresource_paths(&self, sub: &Subresource) -> Vec<PathItem> {
+    fn subresource_paths(&self, sub: &ServedSubresource) -> Vec<PathItem> {
         let path = format!("{}/{{name}}/{}", self.collection(&self.base), sub.name);
         if sub.kind == SubresourceKind::Connect {
-            return if sub.name == "log" { vec![self.log(sub, path)] } else { self.connect_paths(sub, path) };
+            return if sub.name == Subresource::Log {
+                vec![self.log(sub, path)]
+            } else {
+                self.connect_paths(sub, path)
+            };
         }
         let operations = sub
             .verbs
             .iter()
             .filter_map(|verb| {
                 let mut operation = match *verb {
-                    "get" => self.read(),
-                    "update" => self.replace(),
-                    "patch" => self.patch(),
-                    "create" => self.create_below(),
+                    Verb::Get => self.read(),
+                    Verb::Update => self.replace(),
+                    Verb::Patch => self.patch(),
+                    Verb::Create => self.create_below(),
                     _ => return None,
                 };
                 self.turn_to(&mut operation, sub);
@@ -132,8 +140,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Changes an operation on the kind to one on its subresource.
-    fn turn_to(&self, operation: &mut Operation, sub: &Subresource) {
-        operation.id.push_str(&capitalize(&sub.name));
+    fn turn_to(&self, operation: &mut Operation, sub: &ServedSubresource) {
+        operation.id.push_str(&capitalize(sub.name.as_str()));
         operation.description = format!("{} ({})", operation.description, sub.name);
         // Operations of custom kinds name the parent even if the body is a Scale.
         if !self.custom {
@@ -213,7 +221,7 @@ impl<'a> Writer<'a> {
     }
 
     fn delete_collection(&self) -> Operation {
-        let mut operation = self.operation("delete", "deletecollection", "delete", "Delete all matching");
+        let mut operation = self.operation("delete", Verb::DeleteCollection.as_str(), "delete", "Delete all matching");
         operation.id = format!("delete{}Collection{}", self.prefix, self.noun);
         operation.responses = vec![(200, meta("Status"))];
         if self.custom {
@@ -263,7 +271,7 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn log(&self, sub: &Subresource, path: String) -> PathItem {
+    fn log(&self, sub: &ServedSubresource, path: String) -> PathItem {
         let mut operation = self.read();
         self.turn_to(&mut operation, sub);
         operation.produces.insert(0, "text/plain");
@@ -272,7 +280,7 @@ impl<'a> Writer<'a> {
         PathItem { path, operations: vec![operation] }
     }
 
-    fn connect_paths(&self, sub: &Subresource, path: String) -> Vec<PathItem> {
+    fn connect_paths(&self, sub: &ServedSubresource, path: String) -> Vec<PathItem> {
         let (methods, query): (&[&'static str], _) = match sub.name.as_str() {
             "proxy" => (&["get", "put", "post", "delete", "options", "head", "patch"], parameters::PROXY),
             "attach" => (&["get", "post"], parameters::ATTACH),
@@ -281,7 +289,7 @@ impl<'a> Writer<'a> {
         };
         let plain = methods.iter().map(|method| self.connect(sub, method, query)).collect();
         let mut paths = vec![PathItem { path: path.clone(), operations: plain }];
-        if sub.name == "proxy" {
+        if sub.name == Subresource::Proxy {
             let below = methods.iter().map(|method| {
                 let mut operation = self.connect(sub, method, query);
                 operation.id.push_str("WithPath");
@@ -293,9 +301,10 @@ impl<'a> Writer<'a> {
         paths
     }
 
-    fn connect(&self, sub: &Subresource, method: &'static str, query: &[&str]) -> Operation {
+    fn connect(&self, sub: &ServedSubresource, method: &'static str, query: &[&str]) -> Operation {
         let mut operation = self.operation(method, "connect", "connect", "Connect to");
-        operation.id = format!("connect{}{}{}{}", self.prefix, capitalize(method), self.noun, capitalize(&sub.name));
+        operation.id =
+            format!("connect{}{}{}{}", self.prefix, capitalize(method), self.noun, capitalize(sub.name.as_str()));
         operation.description = format!("Connect to the {} of a {}.", sub.name, self.kind.gvk.kind);
         operation.gvk = Some(sub.gvk.clone());
         operation.produces = vec!["*/*"];

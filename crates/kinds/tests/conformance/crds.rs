@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kinds::kind::ScaleSelector;
 use kinds::openapi::{OpenApiEntry, definition_name};
-use kinds::{Catalog, Kind, SelectableField, Subresource, SubresourceKind};
+use kinds::{Catalog, Kind, SelectableField, ServedSubresource, SubresourceKind};
+use object::request::{Subresource, Verb};
 use object::{GroupResource, GroupVersionKind};
 use serde_json::{Value, json};
 
@@ -101,7 +102,7 @@ fn entry(spec: &Value, version: &Value) -> OpenApiEntry {
         namespaced: spec["scope"] == "Namespaced",
         storage: GroupVersionKind::new(group.clone(), "v1", gvk.kind.clone()),
         storage_resource: GroupResource::new(group.clone(), text(&names["plural"])),
-        verbs: vec!["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+        verbs: Verb::OF_CUSTOM_RESOURCES.to_vec(),
         subresources: subresources(&gvk, &version["subresources"]),
         selectable_fields: selectable_fields(&version["selectableFields"]),
         definition: definition_name(&group, &name, &gvk.kind),
@@ -117,20 +118,24 @@ fn selectable_fields(declared: &Value) -> Vec<SelectableField> {
     ["metadata.name", "metadata.namespace"].into_iter().chain(own).map(SelectableField::path).collect()
 }
 
-fn subresources(parent: &GroupVersionKind, declared: &Value) -> Vec<Subresource> {
-    let verbs = vec!["get", "patch", "update"];
+fn subresources(parent: &GroupVersionKind, declared: &Value) -> Vec<ServedSubresource> {
+    let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let scale = SubresourceKind::Scale {
         spec_replicas: ".spec.replicas".to_owned(),
         status_replicas: ".status.replicas".to_owned(),
         label_selector: ScaleSelector::None,
     };
-    let status =
-        Subresource { name: "status".into(), kind: SubresourceKind::Status, gvk: parent.clone(), verbs: verbs.clone() };
-    let scale = Subresource {
-        name: "scale".into(),
+    let status = ServedSubresource {
+        name: Subresource::Status,
+        kind: SubresourceKind::Status,
+        gvk: parent.clone(),
+        verbs: verbs.clone(),
+    };
+    let scale = ServedSubresource {
+        name: Subresource::Scale,
         kind: scale,
         gvk: GroupVersionKind::new("autoscaling", "v1", "Scale"),
         verbs,
     };
-    [status, scale].into_iter().filter(|sub| declared.get(&sub.name).is_some()).collect()
+    [status, scale].into_iter().filter(|sub| declared.get(sub.name.as_str()).is_some()).collect()
 }

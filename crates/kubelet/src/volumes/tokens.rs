@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use jiff::{SignedDuration, Timestamp};
 use object::builtin;
+use object::request::Subresource;
 use object::{GroupVersionKind, Object};
 use parking_lot::Mutex;
 use reconcile::Clock;
@@ -74,8 +75,8 @@ impl TokenKeeper {
             json!({"audiences": audiences, "expirationSeconds": token_seconds(source),
                 "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod.name(), "uid": pod.uid()}}),
         );
-        let target =
-            ResourceRef::namespaced(&builtin::service_accounts(), pod.namespace(), account).subresource("token");
+        let target = ResourceRef::namespaced(&builtin::service_accounts(), pod.namespace(), account)
+            .subresource(Subresource::Token);
         let answer = client.create(target, request, WriteOptions::managed_by(COMPONENT)).await;
         let answer = answer.map_err(|e| format!("failed to fetch token: {e}"))?;
         let token = answer.str_at(&["status", "token"]).to_owned();

@@ -13,6 +13,7 @@ use std::time::Instant;
 use api::cluster::{CLUSTERS, CONDITION_READY, FINALIZER};
 use api::core::{Condition, find_condition, set_condition};
 use cluster_client::{ApiResources, DiscoveryTags, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::time::format_seconds;
 use object::{Object, Status};
 use reconcile::backoff::jittered;
@@ -198,7 +199,7 @@ impl Heart {
             let body = json!({"metadata": {"uid": cluster.uid(), "resourceVersion": cluster.resource_version()},
                 "status": difference});
             let options = WriteOptions::managed_by(FIELD_MANAGER);
-            match plane.patch(target().subresource("status"), Patch::merge(body), options).await {
+            match plane.patch(target().subresource(Subresource::Status), Patch::merge(body), options).await {
                 Ok(_) => return Ok(()),
                 Err(status) if status.is_not_found() => return Ok(()),
                 // The other conditions are others' to write.

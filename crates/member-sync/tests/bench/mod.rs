@@ -17,6 +17,7 @@ use cluster_client::{
 };
 use interpreter::{Interpreter, NoWebhooks, Shared};
 use member_sync::{MemberParts, Recorders, Settings, run_member};
+use object::request::Subresource;
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupVersionResource, Object, Status};
 use parking_lot::Mutex;
@@ -123,7 +124,7 @@ impl Door {
     }
 
     pub async fn set_status(&self, name: &str, status: Value) {
-        let target = ResourceRef::namespaced(&deployments(), "default", name).subresource("status");
+        let target = ResourceRef::namespaced(&deployments(), "default", name).subresource(Subresource::Status);
         let patch = Patch::merge(json!({"status": status}));
         self.api.client().patch(target, patch, WriteOptions::default()).await.expect("patched");
     }

@@ -1,13 +1,13 @@
 //! Joining against APIs in memory: created objects on both sides, refusals, and waiting.
 
+use api::names::CLUSTER_NAMESPACE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::testing::MemoryApi;
-use cluster_client::{ApiCall, Verb};
+use cluster_client::{ApiCall, ApiRequest};
+use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::json;
-
-use api::names::CLUSTER_NAMESPACE;
 
 use super::*;
 use crate::credentials::{CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, SECRETS};
@@ -154,8 +154,8 @@ async fn a_token_is_requested_when_token_secrets_stay_empty() {
     for name in ["karmada-impersonator", "karmada-m1"] {
         member_api.seed(&SECRETS.gvr(), SECRETS.object(CLUSTER_NAMESPACE, name));
     }
-    member_api.set_fault(|call: &ApiCall| match &call.verb {
-        Verb::Create { .. } if call.target.subresource.as_deref() == Some("token") => {
+    member_api.set_fault(|call: &ApiCall| match &call.request {
+        ApiRequest::Create { .. } if call.target.subresource == Some(Subresource::Token) => {
             Some(Status::new(403, "Forbidden", "serviceaccounts/token is forbidden"))
         }
         _ => None,
@@ -183,8 +183,8 @@ async fn permissions_left_from_an_earlier_join_are_updated() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_cluster_leaves_no_secrets_behind() {
     let (plane_api, member_api) = (MemoryApi::default(), member());
-    plane_api.set_fault(|call: &ApiCall| match &call.verb {
-        Verb::Create { .. } if call.target.gvr.resource == "clusters" => {
+    plane_api.set_fault(|call: &ApiCall| match &call.request {
+        ApiRequest::Create { .. } if call.target.gvr.resource == "clusters" => {
             Some(Status::new(422, "Invalid", "no such zone"))
         }
         _ => None,

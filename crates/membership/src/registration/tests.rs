@@ -129,7 +129,8 @@ async fn an_agent_with_access_to_its_own_cluster_only_registers() {
     plane.seed(&CLUSTERS.gvr(), (*cluster("m1", ID)).clone());
     plane.set_fault(|call| {
         let is_cluster = call.target.gvr == CLUSTERS.gvr();
-        let is_forbidden = matches!(call.verb, cluster_client::Verb::List(_) | cluster_client::Verb::Update { .. });
+        let is_forbidden =
+            matches!(call.request, cluster_client::ApiRequest::List(_) | cluster_client::ApiRequest::Update { .. });
         (is_cluster && is_forbidden).then(|| Status::new(403, "Forbidden", "no"))
     });
     ensure_registered(&plane.client(), &member.client(), &registration()).await.expect("registered");

@@ -3,16 +3,15 @@
 //! `karmadactl register` must let agents create Clusters, secrets and leases, and a right to create cannot name the
 //! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
 
+use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
+use apiserver::server::Server;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Object, Status};
 use pki::csr::Csr;
-
-use apiserver::admission::{Admission, Attributes, Operation};
-use apiserver::cache::Filter;
-use apiserver::context::Context;
-use apiserver::server::Server;
 
 const GROUP: &str = "system:karmada:agents";
 const USER_PREFIX: &str = "system:karmada:agent:";
@@ -44,7 +43,7 @@ impl Admission for AgentRestriction {
             resource: &resource.resource,
             namespace: attributes.namespace,
             name: object.map_or(attributes.name, Object::name),
-            object: object.filter(|_| attributes.subresource.is_empty()),
+            object: object.filter(|_| attributes.subresource.is_none()),
         };
         let refusal = match refusal(cluster, &write) {
             None if attributes.operation == Operation::Create => registered_as(attributes, &write).await?,

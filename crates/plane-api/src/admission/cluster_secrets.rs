@@ -5,14 +5,15 @@
 
 use api::cluster::CLUSTERS;
 use api::names::CLUSTER_NAMESPACE;
-use async_trait::async_trait;
-use object::{GroupVersionResource, Object, Status};
-
-use super::agents;
 use apiserver::admission::{Admission, Attributes, Operation};
 use apiserver::context::Context;
 use apiserver::request::RequestInfo;
 use apiserver::server::Server;
+use async_trait::async_trait;
+use object::request::Verb;
+use object::{GroupVersionResource, Object, Status};
+
+use super::agents;
 
 /// The fields that name secrets, with the ending of the name that registration gives them.
 const REFERENCES: [(&str, &str); 2] = [("secretRef", ""), ("impersonatorSecretRef", "-impersonator")];
@@ -35,19 +36,19 @@ impl Admission for ClusterSecretAccess {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let resource = attributes.resource.kind.group_resource();
-        let is_cluster = resource == CLUSTERS.gvr().group_resource() && attributes.subresource.is_empty();
+        let is_cluster = resource == CLUSTERS.gvr().group_resource() && attributes.subresource.is_none();
         let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
         let Some(cluster) = object.filter(|_| is_cluster && is_write) else { return Ok(()) };
         let own = agents::cluster_of(&ctx.user.name, &ctx.user.groups);
         // An agent registers before its secrets exist: where it may create them, they are its own.
-        let verbs: &[&str] = if own.is_some() { &["get", "create"] } else { &["get"] };
+        let verbs: &[Verb] = if own.is_some() { &[Verb::Get, Verb::Create] } else { &[Verb::Get] };
         for sent in sent_secrets(cluster, attributes.old, own) {
             let mut may = false;
             for verb in verbs {
                 let asked = RequestInfo {
                     namespace: sent.namespace.clone(),
                     name: sent.name.clone(),
-                    ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), verb)
+                    ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), *verb)
                 };
                 may |= server.auth.authorize(server, &ctx.user, &asked).await.is_ok();
             }

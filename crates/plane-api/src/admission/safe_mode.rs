@@ -8,14 +8,13 @@ use api::cluster::CLUSTERS;
 use api::names;
 use api::safe_mode::{HELD_BACK, Held};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
+use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::context::Context;
+use apiserver::server::Server;
 use async_trait::async_trait;
 use object::{Object, Status};
 use plane_state::SafeMode;
 use serde_json::Value;
-
-use apiserver::admission::{Admission, Attributes, Operation};
-use apiserver::context::Context;
-use apiserver::server::Server;
 
 pub struct SafeModeStep {
     pub mode: SafeMode,
@@ -34,7 +33,7 @@ impl Admission for SafeModeStep {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        if !self.mode.is_on() || !attributes.subresource.is_empty() {
+        if !self.mode.is_on() || attributes.subresource.is_some() {
             return Ok(());
         }
         let resource = attributes.resource.kind.group_resource();

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Method, Response, header};
-use http_body_util::{BodyExt, Limited};
-use object::Status;
-use serde_json::{Value, json};
-
-use super::member::{self, Member};
-use super::tunnels::Tunnels;
 use apiserver::forwarding;
 use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use apiserver::subresource::ConnectRequest;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderValue, Method, Response, header};
+use http_body_util::{BodyExt, Limited};
+use object::Status;
+use object::request::Verb;
+use serde_json::{Value, json};
+
+use super::member::{self, Member};
+use super::tunnels::Tunnels;
 
 /// Concurrent requests to members.
 const MEMBERS_AT_ONCE: usize = 16;
@@ -41,7 +42,7 @@ pub async fn serve(
         // Requests that are not about objects are handled by this server.
         return super::answer_here(server, path, request.user, request.incoming).await;
     }
-    if info.name.is_empty() && info.verb != "list" {
+    if info.name.is_empty() && info.verb != Verb::List {
         let text = format!("Request verb {} is not support", info.verb);
         return Err(Status::new(405, "MethodNotAllowed", text));
     }
@@ -53,10 +54,10 @@ pub async fn serve(
 
 /// Returns the path of the object, without its subresource.
 fn object_path(path: &str, info: &RequestInfo) -> String {
-    let beyond = match info.subresource.as_str() {
-        "" => String::new(),
-        sub if info.tail.is_empty() => format!("/{sub}"),
-        sub => format!("/{sub}/{}", info.tail),
+    let beyond = match &info.subresource {
+        None => String::new(),
+        Some(sub) if info.tail.is_empty() => format!("/{sub}"),
+        Some(sub) => format!("/{sub}/{}", info.tail),
     };
     path.strip_suffix(&beyond).unwrap_or(path).to_owned()
 }

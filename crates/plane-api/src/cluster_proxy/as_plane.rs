@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use api::cluster::{ClusterSpec, SECRET_TOKEN, SyncMode};
+use apiserver::server::Server;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::remote::config::Credentials;
@@ -17,7 +18,6 @@ use parking_lot::Mutex;
 
 use super::member;
 use super::tunnels::Tunnels;
-use apiserver::server::Server;
 
 /// Returns a client of a member. It may be created before the member is reachable: every call resolves the endpoint, so new
 /// credentials and a reopened tunnel, here or at another replica, are used from the next call on.
@@ -113,7 +113,7 @@ impl ResolvingBackend {
 #[async_trait]
 impl Backend for ResolvingBackend {
     async fn call(&self, _: &Identity, request: ApiCall) -> Result<Reply, Status> {
-        self.client().await?.call(request.target, request.verb).await
+        self.client().await?.call(request.target, request.request).await
     }
 
     async fn watch(&self, _: &Identity, request: WatchCall) -> Result<WatchEvents, Status> {

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use access::User;
-use access::user::{AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
 use api::cluster::{CLUSTERS, ClusterSpec, SECRET_CA_BUNDLE, SECRET_TOKEN, SecretReference, SyncMode};
+use apiserver::forwarding;
+use apiserver::http::Incoming;
+use apiserver::respond::Body;
+use apiserver::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::RemoteConfig;
 use cluster_client::remote::config::Pem;
 use cluster_client::remote::connect::{open_http1, open_http1_over};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
+use object::request::User;
+use object::request::user::{AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
 use object::{Object, Status};
 
 use super::tunnels::{Route, Tunnels};
-use apiserver::forwarding;
-use apiserver::http::Incoming;
-use apiserver::respond::Body;
-use apiserver::server::Server;
 
 /// A member and the token to impersonate callers in it.
 pub struct Member {

@@ -8,18 +8,19 @@ pub mod tunnels;
 
 use std::sync::Arc;
 
-use access::User;
-use async_trait::async_trait;
-use http::{Response, Uri};
-use object::Status;
-
-use self::tunnels::Tunnels;
 use apiserver::forwarding;
 use apiserver::http::{Incoming, Peer, RequestBody};
 use apiserver::respond::Body;
 use apiserver::server::Server;
 use apiserver::subresource::{ConnectHandler, ConnectRequest};
 use apiserver::verbs::Target;
+use async_trait::async_trait;
+use http::{Response, Uri};
+use object::Status;
+use object::request::Subresource;
+use object::request::User;
+
+use self::tunnels::Tunnels;
 
 pub use as_plane::client as plane_client;
 
@@ -32,7 +33,9 @@ pub struct ClusterProxy {
 impl ConnectHandler for ClusterProxy {
     fn handles(&self, target: &Target) -> bool {
         let kind = &target.resource.kind;
-        kind.gvk.group == api::cluster::GROUP && kind.plural == "clusters" && target.subresource == "proxy"
+        kind.gvk.group == api::cluster::GROUP
+            && kind.plural == "clusters"
+            && target.subresource == Some(Subresource::Proxy)
     }
 
     async fn connect(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {

@@ -9,23 +9,23 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::user::MASTERS_GROUP;
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::forwarding;
+use apiserver::outgoing::{self, Destination};
+use apiserver::respond::Body;
+use apiserver::server::Server;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::remote::connect::Stream;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use object::Status;
+use object::request::user::MASTERS_GROUP;
 use pki::tls::client::ReloadableClientCert;
 use serde::{Deserialize, Serialize};
 use store::{Error, KeyValue, LeaseId, RangeRequest, Revision, Store};
 
 use super::tunnels::{DIAL_TIMEOUT, Tunnels};
-use apiserver::extension::{Extension, ExtensionRequest};
-use apiserver::forwarding;
-use apiserver::outgoing::{self, Destination};
-use apiserver::respond::Body;
-use apiserver::server::Server;
 
 /// Path for connections of other replicas; the cluster name follows.
 const PATH: &str = "/flotilla/v1alpha1/peer-tunnels/";

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use access::User;
-use access::user::ResourceAction;
+use access::ResourceAction;
 use api::cluster::CLUSTERS;
 use api::tunnel::{PATH, PROTOCOL, SERVER_HEADER};
+use apiserver::extension::{Extension, ExtensionRequest};
+use apiserver::respond::Body;
+use apiserver::server::Server;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::remote::connect::Stream;
@@ -21,15 +23,13 @@ use http_body_util::Empty;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use object::Status;
+use object::request::User;
 use parking_lot::Mutex;
 use store::Store;
 use tokio::sync::Notify;
 
 use super::peers::{self, PeerTunnel, Peers};
 use crate::admission::agents;
-use apiserver::extension::{Extension, ExtensionRequest};
-use apiserver::respond::Body;
-use apiserver::server::Server;
 
 /// Interval and timeout of HTTP/2 pings on a tunnel.
 const PING_EVERY: Duration = Duration::from_secs(10);

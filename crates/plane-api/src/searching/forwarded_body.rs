@@ -5,12 +5,13 @@ use apiserver::http::{Incoming, RequestBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use object::Status;
+use object::request::Verb;
 use serde_json::Value;
 
 /// Restores the member's own resource version in the body and removes the cluster annotation, for clients that send back what
 /// they read. A body that cannot be parsed is left for the member to refuse.
-pub async fn restored(mut incoming: Incoming, verb: &str, cluster: &str) -> Result<Incoming, Status> {
-    if !matches!(verb, "update" | "patch" | "delete") {
+pub async fn restored(mut incoming: Incoming, verb: Verb, cluster: &str) -> Result<Incoming, Status> {
+    if !matches!(verb, Verb::Update | Verb::Patch | Verb::Delete) {
         return Ok(incoming);
     }
     let body = incoming.body.read().await?;
@@ -26,9 +27,9 @@ pub async fn restored(mut incoming: Incoming, verb: &str, cluster: &str) -> Resu
 }
 
 /// Returns the body as JSON, and its content type when that changes; `None` when nothing needs a change.
-fn changed_body(body: &[u8], headers: &HeaderMap, verb: &str, cluster: &str) -> Option<(Bytes, Option<HeaderValue>)> {
+fn changed_body(body: &[u8], headers: &HeaderMap, verb: Verb, cluster: &str) -> Option<(Bytes, Option<HeaderValue>)> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let (mut value, content_type) = if verb == "patch" {
+    let (mut value, content_type) = if verb == Verb::Patch {
         // Patches are JSON, or YAML that is nearly always JSON; a list of operations has no resource version as a whole.
         (serde_json::from_slice::<Value>(body).ok()?, None)
     } else {
@@ -51,14 +52,14 @@ mod tests {
         let yaml = "metadata:\n  annotations:\n    resource.karmada.io/cached-from-cluster: m1\n";
         let cleared = json!({"metadata": {"annotations": {}}});
         let cases = [
-            ("update", "application/json", stamped.as_str(), Some((cleared.clone(), true))),
-            ("update", "application/yaml", yaml, Some((cleared.clone(), true))),
-            ("update", "application/json", "{\"metadata\": {}}", None),
-            ("update", "application/json", "not JSON", None),
-            ("update", "text/html", stamped.as_str(), None),
-            ("patch", "application/merge-patch+json", stamped.as_str(), Some((cleared, false))),
-            ("patch", "application/json-patch+json", "[{\"op\": \"remove\", \"path\": \"/a\"}]", None),
-            ("delete", "application/json", "", None),
+            (Verb::Update, "application/json", stamped.as_str(), Some((cleared.clone(), true))),
+            (Verb::Update, "application/yaml", yaml, Some((cleared.clone(), true))),
+            (Verb::Update, "application/json", "{\"metadata\": {}}", None),
+            (Verb::Update, "application/json", "not JSON", None),
+            (Verb::Update, "text/html", stamped.as_str(), None),
+            (Verb::Patch, "application/merge-patch+json", stamped.as_str(), Some((cleared, false))),
+            (Verb::Patch, "application/json-patch+json", "[{\"op\": \"remove\", \"path\": \"/a\"}]", None),
+            (Verb::Delete, "application/json", "", None),
         ];
         for (verb, content_type, body, expected) in cases {
             let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))]);

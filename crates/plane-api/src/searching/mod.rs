@@ -5,8 +5,6 @@ mod reads;
 
 use std::sync::{Arc, Weak};
 
-use crate::cluster_proxy::tunnels::Tunnels;
-use crate::cluster_proxy::{self, answer_here, inner_path};
 use api::search::{GROUP, PROXYINGS, SEARCHES};
 use apiserver::request::RequestInfo;
 use apiserver::respond::Body;
@@ -17,9 +15,13 @@ use apiserver::verbs::Target;
 use async_trait::async_trait;
 use cluster_client::ClusterClient;
 use http::{Method, Response};
+use object::request::{Subresource, Verb};
 use object::{GroupVersionResource, Status};
 use reconcile::ObjectKey;
 use search::{MemberClients, Search};
+
+use crate::cluster_proxy::tunnels::Tunnels;
+use crate::cluster_proxy::{self, answer_here, inner_path};
 
 /// Answers for `search.karmada.io`.
 pub struct Searching {
@@ -79,7 +81,7 @@ impl Searching {
     /// member that has the object, and the control plane handles the rest; always as the caller.
     async fn proxying(&self, server: &Arc<Server>, request: ConnectRequest) -> Result<Response<Body>, Status> {
         let search = self.ready().await?;
-        if request.target.subresource != "proxy" {
+        if request.target.subresource != Some(Subresource::Proxy) {
             return Err(Status::resource_not_served());
         }
         let path = inner_path(&request.incoming.uri, None);
@@ -95,12 +97,13 @@ impl Searching {
         let found = server.registry.find(&info.group, &info.version, &info.resource);
         let resource = found.ok_or_else(Status::resource_not_served)?;
         let proxied = ProxiedRequest { info, path, gvr, resource };
-        let is_read = matches!(proxied.info.verb, "get" | "list" | "watch") && proxied.info.subresource.is_empty();
+        let is_read =
+            matches!(proxied.info.verb, Verb::Get | Verb::List | Verb::Watch) && proxied.info.subresource.is_none();
         if is_read {
             return reads::serve(search, server, &proxied, &request.incoming).await;
         }
         // A create or deletecollection does not identify a member.
-        if proxied.info.name.is_empty() || proxied.info.verb == "deletecollection" {
+        if proxied.info.name.is_empty() || proxied.info.verb == Verb::DeleteCollection {
             return Err(Status::method_not_allowed(&proxied.gvr.group_resource(), proxied.info.verb));
         }
         let cluster = search.owner(&proxied.gvr, &proxied.key()).await?;
@@ -136,7 +139,7 @@ impl ConnectHandler for Searching {
 
 /// True for `proxying/NAME/proxy`: the path that follows is read from all members.
 fn is_proxying(info: &RequestInfo) -> bool {
-    info.group == GROUP && info.resource == PROXYINGS.plural && info.subresource == "proxy"
+    info.group == GROUP && info.resource == PROXYINGS.plural && info.subresource == Some(Subresource::Proxy)
 }
 
 /// A proxied request stays open when the request inside its path does.
@@ -166,7 +169,10 @@ mod tests {
             let info = RequestInfo::parse(&Method::GET, &format!("{base}{path}"), query);
             assert!(is_proxying(&info), "{path}");
             assert_eq!(proxied_is_long_running(&Method::GET, &info, query), expected, "{path}?{query}");
-            assert_eq!((info.verb, info.name.as_str(), info.subresource.as_str()), ("get", "karmada", "proxy"));
+            assert_eq!(
+                (info.verb, info.name.as_str(), info.subresource),
+                (Verb::Get, "karmada", Some(Subresource::Proxy))
+            );
         }
         let service = RequestInfo::parse(&Method::GET, "/api/v1/namespaces/a/services/b/proxy/x", "");
         assert!(service.is_long_running() && !is_proxying(&service));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::http::Incoming;
-use apiserver::request::ListOptions;
 use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead};
 use apiserver::served_resources::Resource;
 use apiserver::server::Server;
@@ -13,6 +12,7 @@ use apiserver::verbs::list::check_fields;
 use futures::StreamExt;
 use http::{HeaderValue, Response, header};
 use object::query::Query;
+use object::request::{Subresource, Verb};
 use object::selector::{FieldSelector, FieldTerm, LabelSelector};
 use object::{Object, Status};
 use search::{Filter, ListRequest, ReadField, Search, SearchEvent, WatchRequest};
@@ -23,7 +23,8 @@ use super::ProxiedRequest;
 /// Serves `search/cache/PATH` with Karmada's responses.
 pub async fn search(search: &Search, server: &Server, request: &ConnectRequest) -> Result<Response<Body>, Status> {
     let info = &request.incoming.info;
-    let path = search::parse_path(&format!("{}/{}", info.subresource, info.tail)).map_err(Status::bad_request)?;
+    let path = search::parse_path(&format!("{}/{}", Subresource::name_of(info.subresource.as_ref()), info.tail))
+        .map_err(Status::bad_request)?;
     match request.target.name.as_str() {
         "cache" => {}
         // Karmada's response is empty.
@@ -66,11 +67,11 @@ pub async fn serve(
     let query = &incoming.query;
     let format = Format::for_resource(&proxied.resource, &incoming.headers, query.flag("pretty"))?;
     match proxied.info.verb {
-        "get" => {
+        Verb::Get => {
             let object = search.get(&proxied.gvr, &proxied.key(), query.get("resourceVersion")).await?;
             Ok(respond::foreign_object(&proxied.resource, &object, format))
         }
-        "list" => list(search, proxied, query, format).await,
+        Verb::List => list(search, proxied, query, format).await,
         _ => {
             let request = WatchRequest {
                 filter: filter(proxied, query)?,
@@ -129,7 +130,7 @@ fn filter(proxied: &ProxiedRequest, query: &Query) -> Result<Filter, Status> {
     let refuse = |error: object::selector::SelectorError| Status::bad_request(error.to_string());
     let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(refuse)?;
     let mut fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default()).map_err(refuse)?;
-    check_fields(&proxied.target(), &ListOptions { fields: fields.clone(), ..ListOptions::default() })?;
+    check_fields(&proxied.target(), &fields)?;
     if !proxied.info.name.is_empty() {
         fields.terms.push(FieldTerm { field: "metadata.name".into(), equal: true, value: proxied.info.name.clone() });
     }

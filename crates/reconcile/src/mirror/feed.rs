@@ -131,7 +131,8 @@ impl Feed {
     }
 
     async fn watch_from(&self, version: String) -> Result<WatchEvents, Status> {
-        let call = WatchCall { resource_version: Some(version), ..self.watch_call() };
+        let mut call = self.watch_call();
+        call.options.resource_version = Some(version);
         self.client.watch(call).await
     }
 
@@ -141,7 +142,8 @@ impl Feed {
         if !self.can_stream {
             return Ok(None);
         }
-        let call = WatchCall { send_initial_events: true, ..self.watch_call() };
+        let mut call = self.watch_call();
+        call.options.send_initial_events = Some(true);
         let mut events = match self.client.watch(call).await {
             Ok(events) => events,
             Err(status) if matches!(status.code, 400 | 405 | 422 | 501) => {
@@ -260,11 +262,14 @@ impl Feed {
         WatchCall {
             gvr: spec.gvr.clone(),
             namespace: spec.namespace.clone(),
-            label_selector: spec.label_selector.clone(),
-            field_selector: spec.field_selector.clone(),
-            bookmarks: true,
-            timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
-            ..WatchCall::default()
+            options: ListOptions {
+                label_selector: spec.label_selector.clone(),
+                field_selector: spec.field_selector.clone(),
+                bookmarks: true,
+                timeout: Some(jittered(WATCH_TIMEOUT, 1.0)),
+                ..ListOptions::default()
+            },
+            as_table: false,
         }
     }
 }

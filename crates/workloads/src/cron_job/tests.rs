@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use object::builtin;
+use object::request::Subresource;
 use serde_json::{Value, json};
 
 use crate::testing::{NAMESPACE, WorkloadsTestbed, template};
@@ -30,7 +31,7 @@ async fn minutes(testbed: &WorkloadsTestbed) -> Vec<i64> {
 }
 
 async fn end(testbed: &WorkloadsTestbed, name: &str, kind: &str) {
-    let target = ResourceRef::namespaced(&builtin::jobs(), NAMESPACE, name).subresource("status");
+    let target = ResourceRef::namespaced(&builtin::jobs(), NAMESPACE, name).subresource(Subresource::Status);
     let now = testbed.now();
     let status = json!({"status": {"startTime": now, "completionTime": now,
         "conditions": [{"type": kind, "status": "True", "lastTransitionTime": now}]}});

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
 use object::builtin;
+use object::request::Subresource;
 use object::selector::LabelSelector;
 use object::{Object, Status};
 use reconcile::commit::merge_difference;
@@ -161,7 +162,7 @@ impl Deployments {
         let mut body = merge_difference(&part(deployment), &part(status)).unwrap_or_else(|| json!({}));
         body["metadata"] = json!({"uid": deployment.uid(), "resourceVersion": deployment.resource_version(),
             "annotations": {REVISION: revision}});
-        let target = ResourceRef::of(&builtin::deployments(), deployment).subresource("status");
+        let target = ResourceRef::of(&builtin::deployments(), deployment).subresource(Subresource::Status);
         self.cluster.client.patch(target, Patch::merge(body), WriteOptions::managed_by(FIELD_MANAGER)).await?;
         Ok(())
     }

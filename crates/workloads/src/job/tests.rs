@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_client::Verb;
+use cluster_client::ApiRequest;
 use object::builtin;
 use object::{Object, Status};
 use serde_json::{Value, json};
@@ -205,7 +205,7 @@ async fn a_released_pod_counts_once_even_if_the_mirror_lags() {
     // Watchers see the deletion, but not the removal of the finalizer.
     let api = testbed.api.clone();
     testbed.api.set_fault(move |call| {
-        if call.target.gvr == builtin::pods() && matches!(call.verb, Verb::Patch { .. }) {
+        if call.target.gvr == builtin::pods() && matches!(call.request, ApiRequest::Patch { .. }) {
             api.hold_watches(Some("pods"));
         }
         None
@@ -263,7 +263,7 @@ async fn no_pod_is_counted_twice_or_lost_when_writes_fail() {
     // Every third write fails.
     let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     testbed.api.set_fault(move |call| {
-        let is_write = matches!(call.verb, Verb::Patch { .. });
+        let is_write = matches!(call.request, ApiRequest::Patch { .. });
         let is_ours = matches!(call.target.gvr.resource.as_str(), "jobs" | "pods") && call.target.subresource.is_none()
             || call.target.gvr.resource == "jobs";
         let count = calls.fetch_add(usize::from(is_write && is_ours), std::sync::atomic::Ordering::Relaxed);

@@ -108,7 +108,8 @@ async fn failed_creations_are_reported_and_retried() {
     let testbed = WorkloadsTestbed::start().await;
     let gvr = builtin::replica_sets();
     testbed.api.set_fault(|call| {
-        let is_pod = call.target.gvr.resource == "pods" && matches!(call.verb, cluster_client::Verb::Create { .. });
+        let is_pod =
+            call.target.gvr.resource == "pods" && matches!(call.request, cluster_client::ApiRequest::Create { .. });
         is_pod.then(|| Status::new(403, "Forbidden", "exceeded quota"))
     });
     testbed.create(&gvr, replica_set(2)).await;

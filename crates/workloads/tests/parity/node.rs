@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, WriteOptions};
+use object::request::Subresource;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -36,7 +37,7 @@ pub async fn run(client: ClusterClient, stop: CancellationToken) {
                 let _ = bind(&client, &pod).await;
             } else if pod.str_at(&["status", "phase"]) == "Pending" {
                 let patch = Patch::merge(json!({"status": status_of(&pod)}));
-                let target = ResourceRef::of(&core("pods"), &pod).subresource("status");
+                let target = ResourceRef::of(&core("pods"), &pod).subresource(Subresource::Status);
                 let _ = client.patch(target, patch, WriteOptions::default()).await;
             }
         }
@@ -51,7 +52,7 @@ async fn bind(client: &ClusterClient, pod: &Object) -> Result<(), object::Status
     let node = named.unwrap_or(NODES[usize::from(pod.uid().as_bytes()[0]) % NODES.len()]);
     let mut binding = Object::new(&GroupVersionKind::new("", "v1", "Binding"), Some(pod.namespace()), pod.name());
     binding.set(&["target"], json!({"apiVersion": "v1", "kind": "Node", "name": node}));
-    let target = ResourceRef::of(&core("pods"), pod).subresource("binding");
+    let target = ResourceRef::of(&core("pods"), pod).subresource(Subresource::Binding);
     client.create(target, binding, WriteOptions::default()).await.map(drop)
 }
 

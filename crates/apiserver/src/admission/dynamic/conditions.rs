@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use access::user::ResourceAction;
-use access::{Action, PolicyIndex, User};
+use access::{Action, PolicyIndex, ResourceAction};
 use cel::{
     Activation, Authorization, Authorizer, AuthorizerDecision, Budget, CheckSubject, Env, EvalError, Map, Program,
     ResourceTarget,
 };
+use object::request::Subresource;
+use object::request::User;
 use object::{Object, Status};
 use serde_json::{Map as JsonMap, Value};
 
@@ -140,7 +141,7 @@ impl Rights {
         let asked = ResourceTarget {
             group: kind.gvk.group.clone(),
             resource: kind.plural.clone(),
-            subresource: facts.attributes.subresource.to_owned(),
+            subresource: Subresource::name_of(facts.attributes.subresource).to_owned(),
             namespace: facts.namespace.to_owned(),
             name: facts.attributes.name.to_owned(),
             ..ResourceTarget::default()

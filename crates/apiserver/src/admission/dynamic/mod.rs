@@ -9,13 +9,13 @@ pub mod version;
 
 use std::sync::Arc;
 
+use facts::Facts;
 use object::selector::LabelSelector;
 use object::{Object, Status};
+use rule::Rule;
 use serde_json::Value;
 
 use crate::served_resources::Resource;
-use facts::Facts;
-use rule::Rule;
 
 /// The group of the configurations themselves; webhooks and policies never match it.
 const CONFIGURATION_GROUP: &str = "admissionregistration.k8s.io";
@@ -111,7 +111,7 @@ impl Criteria {
         }
         // A namespace that is being written is matched by its new labels.
         if facts.is_about_namespace()
-            && facts.attributes.subresource.is_empty()
+            && facts.attributes.subresource.is_none()
             && let Some(object) = object
         {
             return Ok(selector.matches(object));

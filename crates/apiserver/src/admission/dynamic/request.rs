@@ -1,5 +1,6 @@
 //! The `AdmissionRequest` of a write, without its objects: what webhooks are sent and what expressions call `request`.
 
+use object::request::Subresource;
 use object::{GroupVersionKind, Object};
 use serde_json::{Map, Value, json};
 
@@ -23,9 +24,10 @@ pub fn admission_request(facts: &Facts<'_>, matched: &Matched, object: Option<&O
     set("resource", show_resource(resource));
     set("requestKind", show_kind(&asked_kind));
     set("requestResource", show_resource(attributes.resource));
+    let subresource = Subresource::name_of(attributes.subresource);
     for (key, text) in [
-        ("subResource", attributes.subresource),
-        ("requestSubResource", attributes.subresource),
+        ("subResource", subresource),
+        ("requestSubResource", subresource),
         ("name", attributes.name),
         ("namespace", facts.namespace),
     ] {
@@ -50,7 +52,10 @@ fn kind_of(facts: &Facts<'_>, matched: &Matched, object: Option<&Object>) -> Gro
     match (own, matched) {
         (Some(gvk), Matched::As(other)) if gvk == other.kind.gvk => kind.gvk.clone(),
         (Some(gvk), _) => gvk,
-        (None, _) => kind.subresource(attributes.subresource).map_or(&kind.gvk, |sub| &sub.gvk).clone(),
+        (None, _) => {
+            let served = attributes.subresource.and_then(|name| kind.subresource(name));
+            served.map_or(&kind.gvk, |served| &served.gvk).clone()
+        }
     }
 }
 
@@ -98,7 +103,6 @@ fn options(facts: &Facts<'_>) -> Value {
         // A patch is an update to admission, whatever it is to the client.
         Operation::Update if options["kind"] == "PatchOptions" => {
             options["kind"] = "UpdateOptions".into();
-            options.as_object_mut().map(|shown| shown.remove("force"));
             options
         }
         Operation::Create | Operation::Update => options,

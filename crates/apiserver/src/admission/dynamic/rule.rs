@@ -1,5 +1,6 @@
 //! One rule of a webhook or policy: groups, versions, resources, operations, scope and, for policies, names.
 
+use object::request::Subresource;
 use serde_json::Value;
 
 use super::facts::Facts;
@@ -58,7 +59,7 @@ impl Rule {
             Scope::Cluster => !in_namespace,
         };
         let is_resource = |(wanted, sub): &(String, String)| {
-            is_or_any(wanted, &resource.kind.plural) && is_or_any(sub, attributes.subresource)
+            is_or_any(wanted, &resource.kind.plural) && is_or_any(sub, Subresource::name_of(attributes.subresource))
         };
         scope
             && has(&self.operations, attributes.operation.name())

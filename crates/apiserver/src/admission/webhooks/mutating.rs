@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use object::request::FieldValidation;
 use object::{Object, Status, patch};
 use serde_json::{Value, json};
 
@@ -10,7 +11,6 @@ use super::hook::{Hook, Seen};
 use crate::admission::dynamic::facts::Facts;
 use crate::admission::dynamic::{Matched, version};
 use crate::decode;
-use crate::request::Validation;
 
 /// The state of the calls so far, by the index of the webhook.
 #[derive(Default)]
@@ -155,6 +155,6 @@ fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -
     // The request is not at fault, so the error is not a client error.
     let gvk = &resource.kind.gvk;
     let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
-    decode::shape(facts.ctx, resource, object, Validation::Ignore, Vec::new())
+    decode::shape(facts.ctx, resource, object, FieldValidation::Ignore, Vec::new())
         .map_err(|status| status.message.strip_prefix(&subject).unwrap_or(&status.message).to_owned())
 }

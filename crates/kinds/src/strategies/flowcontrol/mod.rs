@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use object::request::Verb;
 use object::{FieldError, Object, names};
 use serde_json::{Value, json};
 
@@ -10,7 +11,17 @@ use crate::strategies::defaults::{map_at, map_at_path, map_or_new, set_absent, s
 use crate::strategies::fields::{Field, Report, same};
 use crate::strategy::{Strategy, WriteContext};
 
-const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+const VERBS: &[&str] = &[
+    Verb::Create.as_str(),
+    Verb::Delete.as_str(),
+    Verb::DeleteCollection.as_str(),
+    Verb::Get.as_str(),
+    Verb::List.as_str(),
+    Verb::Patch.as_str(),
+    "proxy",
+    Verb::Update.as_str(),
+    Verb::Watch.as_str(),
+];
 const PRECEDENCE_MAX: i64 = 10_000;
 const QUEUES_MAX: i64 = 10_000_000;
 /// Shuffle sharding assigns the queues of a flow from this many bits of its hash.

@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use api::features::Features;
 use api::work::{self, LABEL_DELETION_PROTECTED};
-use async_trait::async_trait;
-use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
-use validation::rules::{self, Denial, Settings, Write};
-
 use apiserver::admission::{Admission, Attributes, Operation};
 use apiserver::context::Context;
 use apiserver::served_resources::Resource;
 use apiserver::server::Server;
+use async_trait::async_trait;
+use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
+use validation::rules::{self, Denial, Settings, Write};
 
 pub use customizations::CompileScript;
 
@@ -51,7 +50,7 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
 /// Karmada's webhooks are configured for objects, not for subresources.
 fn concerns(attributes: &Attributes<'_>) -> bool {
     let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-    writes && attributes.subresource.is_empty() && attributes.resource.kind.own_schema.is_some()
+    writes && attributes.subresource.is_none() && attributes.resource.kind.own_schema.is_some()
 }
 
 fn write<'a>(attributes: &'a Attributes<'_>, resource: &'a GroupResource) -> Write<'a> {
@@ -148,7 +147,7 @@ impl Admission for DeletionProtection {
         attributes: &Attributes<'_>,
         _object: Option<&Object>,
     ) -> Result<(), Status> {
-        let deletes = attributes.operation == Operation::Delete && attributes.subresource.is_empty();
+        let deletes = attributes.operation == Operation::Delete && attributes.subresource.is_none();
         let protected = attributes.old.filter(|_| deletes).and_then(|old| old.label(LABEL_DELETION_PROTECTED));
         if protected != Some("Always") {
             return Ok(());
