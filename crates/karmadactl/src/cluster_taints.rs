@@ -43,7 +43,7 @@ fn patch_of(cluster: &Object, taints: Vec<Value>) -> Patch {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use cluster_client::Verb;
+    use cluster_client::ApiRequest;
     use cluster_client::testing::MemoryApi;
     use object::Status;
 
@@ -55,7 +55,8 @@ mod tests {
         api.seed(&CLUSTERS.gvr(), CLUSTERS.object("", "m1"));
         let writes = AtomicU32::new(0);
         api.set_fault(move |call| {
-            let lost = matches!(call.verb, Verb::Patch { .. }) && writes.fetch_add(1, Ordering::Relaxed) < conflicts;
+            let lost =
+                matches!(call.request, ApiRequest::Patch { .. }) && writes.fetch_add(1, Ordering::Relaxed) < conflicts;
             lost.then(|| Status::conflict(&CLUSTERS.gvr().group_resource(), "m1", "the object has been modified"))
         });
         let taint = json!({"key": "a", "effect": "NoSchedule"});
