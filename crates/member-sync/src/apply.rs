@@ -1,9 +1,11 @@
 //! Brings one manifest into the member: made when absent, written when it differs, left alone when it is someone else's.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::work::ANNOTATION_CONFLICT_RESOLUTION;
 use cluster_client::{ApiResource, ResourceRef, WriteOptions, is_unreachable};
+use interpreter::question::Retain;
 use interpreter::{InterpretError, Operation};
 use object::{GroupVersionKind, Object, Status};
 use reconcile::ObjectKey;
@@ -223,7 +225,7 @@ pub async fn retain_by_rule(member: &Member, desired: Object, observed: &Object)
     if !interpreter.has_hook(&desired.gvk(), Operation::Retain) {
         return Ok(desired);
     }
-    interpreter.retain(desired, observed).await
+    interpreter.ask(Retain { desired: Cow::Owned(desired), observed }).await
 }
 
 /// `None` when nothing differs and nothing was sent.
