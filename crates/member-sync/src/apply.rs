@@ -179,13 +179,14 @@ async fn create(member: &Member, work: &Object, manifest: Manifest<'_>, place: &
             member.records.settle(work, manifest.ordinal, &object);
             Ok(Applied { object, action: Action::Created })
         }
-        Err(status) if status.is_already_exists() => {
-            match member.client.find(place.target()).await.map_err(ApplyError::Look)? {
-                Some(observed) => update(member, work, manifest, place, observed).await,
-                None => Err(ApplyError::Create(status)),
-            }
-        }
-        Err(status) => Err(ApplyError::Create(noted(member, status))),
+        Err(status) if is_passing(&status) || status.is_not_served() => Err(ApplyError::Create(noted(member, status))),
+        // It may be there: not every member answers "already exists" first. A Service whose node port or cluster IP is
+        // in use, by the Service itself, is invalid; a quota that is used up forbids.
+        Err(status) => match member.client.find(place.target()).await {
+            Ok(Some(observed)) => update(member, work, manifest, place, observed).await,
+            Err(failure) if status.is_already_exists() => Err(ApplyError::Look(failure)),
+            Ok(None) | Err(_) => Err(ApplyError::Create(status)),
+        },
     }
 }
 
