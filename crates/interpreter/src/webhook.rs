@@ -241,7 +241,8 @@ impl<'a> Response<'a> {
     pub fn patched(&self, object: &Object) -> Result<Object, ResponseError> {
         let Some(patch) = self.patch()? else { return Ok(object.clone()) };
         let mut value = object.to_value();
-        object::patch::json::apply(&mut value, &patch).map_err(|error| ResponseError::Patch(error.to_string()))?;
+        object::patch::json::apply_strict(&mut value, &patch)
+            .map_err(|error| ResponseError::Patch(error.to_string()))?;
         let no_object = || ResponseError::Patch("the webhook's patch does not result in an object".to_owned());
         Object::from_value(value).ok_or_else(no_object)
     }

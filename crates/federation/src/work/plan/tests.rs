@@ -150,19 +150,28 @@ fn a_work_of_another_binding_is_not_taken_over() {
 }
 
 #[test]
-fn an_override_that_fails_names_the_policies_considered() {
-    let mut case = Case::deployment(two_members());
-    let mut policy = OVERRIDE_POLICIES.object("default", "bad");
-    policy.set(
-        &["spec"],
-        json!({"overrideRules": [{"targetCluster": {"clusterNames": ["m1"]},
-            "overriders": {"plaintext": [{"path": "/spec/nothing/x", "operator": "remove"}]}}]}),
-    );
-    case.policies.push(Arc::new(OverridePolicy::read(&policy).expect("readable")));
-    let plan = case.plan(&[]);
-    assert_eq!(created(&plan), [("m2", 3)]);
-    let [failure] = plan.failures.as_slice() else { panic!("{:?}", plan.failures) };
-    assert_eq!((failure.cluster.as_str(), failure.considered.len()), ("m1", 1));
+fn an_override_that_fails_names_the_reason_and_the_policies_considered() {
+    let cases = [
+        (
+            json!({"path": "/spec/nothing/x", "operator": "remove"}),
+            "remove operation does not apply: doc is missing path: \"/spec/nothing/x\": missing value",
+        ),
+        (
+            json!({"path": "/spec/replica", "operator": "replace", "value": 5}),
+            "replace operation does not apply: doc is missing key: /spec/replica: missing value",
+        ),
+    ];
+    for (overrider, reason) in cases {
+        let mut case = Case::deployment(two_members());
+        let mut policy = OVERRIDE_POLICIES.object("default", "bad");
+        let rule = json!({"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": [overrider]}});
+        policy.set(&["spec"], json!({"overrideRules": [rule]}));
+        case.policies.push(Arc::new(OverridePolicy::read(&policy).expect("readable")));
+        let plan = case.plan(&[]);
+        assert_eq!(created(&plan), [("m2", 3)]);
+        assert_eq!(failures(&plan), [("m1", reason)]);
+        assert_eq!(plan.failures[0].considered.len(), 1);
+    }
 }
 
 #[test]
