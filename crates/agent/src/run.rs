@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
+use member_sync::interpretation::follow;
 use member_sync::{MemberParts, Recorders, run_member};
 use membership::credentials;
 use membership::registration::{DuplicateCluster, Registration, RegistrationError, ensure_registered};
@@ -106,7 +107,8 @@ async fn work(deps: &AgentDeps, cancel: CancellationToken) -> Result<(), Duplica
     };
     let sync = async {
         // Interpreter customizations must be loaded before anything is written to the member.
-        let interpreter = member_sync::interpretation::follow(plane.clone(), Arc::new(Webhooks), cancel.clone()).await;
+        let (features, clock) = (Arc::clone(&deps.features), Arc::clone(&deps.clock));
+        let interpreter = follow(plane.clone(), Arc::new(Webhooks), features, clock, cancel.clone()).await;
         if cancel.is_cancelled() {
             return;
         }

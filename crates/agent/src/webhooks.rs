@@ -1,18 +1,13 @@
 //! Calls interpreter webhooks from the member's network.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use cluster_client::remote::config::Pem;
 use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
-use interpreter::{WebhookCall, WebhookCaller};
+use interpreter_runtime::{WebhookCall, WebhookCaller};
 use serde_json::Value;
-
-/// Timeout of a webhook that sets none.
-const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Calls webhooks by their URL, and services by their DNS name in the member's network.
 pub struct Webhooks;
@@ -47,30 +42,24 @@ impl WebhookTarget {
 #[async_trait]
 impl WebhookCaller for Webhooks {
     async fn call(&self, call: WebhookCall) -> Result<Value, String> {
-        let mut destination = WebhookTarget::of(&call.client_config)?;
-        let mut limit = CALL_TIME_MAX;
-        if let Some(seconds) = call.timeout_seconds.filter(|seconds| *seconds > 0) {
-            destination.path.push(if destination.path.contains('?') { '&' } else { '?' });
-            destination.path.push_str(&format!("timeout={seconds}s"));
-            limit = Duration::from_secs(seconds.unsigned_abs().into());
-        }
+        let destination = WebhookTarget::of(&call.client_config)?;
         let mut remote = RemoteConfig::new(destination.server);
-        remote.request_timeout = limit;
+        remote.request_timeout = call.deadline;
         if let Some(bundle) = call.client_config["caBundle"].as_str().filter(|bundle| !bundle.is_empty()) {
             remote.ca = Some(Pem::Text(STANDARD.decode(bundle).map_err(|_| "caBundle is not base64")?));
         }
         let client = ClusterClient::connect(Endpoint::Remote(remote)).map_err(|error| error.to_string())?;
         let body = serde_json::to_vec(&call.body).map_err(|error| error.to_string())?;
-        let request = http::Request::post(&destination.path)
+        let request = http::Request::post(call.with_timeout(destination.path))
             .header(http::header::CONTENT_TYPE, "application/json")
             .header(http::header::ACCEPT, "application/json")
             .body(Bytes::from(body))
             .map_err(|error| error.to_string())?;
         let answer = client.raw(request).await.map_err(|status| status.to_string())?;
         if answer.status() != http::StatusCode::OK {
-            return Err(format!("webhook {} answered {}", call.uid, answer.status()));
+            return Err(format!("webhook {} answered {}", call.webhook, answer.status()));
         }
-        serde_json::from_slice(answer.body()).map_err(|error| format!("webhook {}: {error}", call.uid))
+        serde_json::from_slice(answer.body()).map_err(|error| format!("webhook {}: {error}", call.webhook))
     }
 }
 

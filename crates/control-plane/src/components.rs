@@ -30,7 +30,7 @@ const RELEASE_WAIT_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Shared {
     pub client: ClusterClient,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub metrics: PlaneMetrics,

@@ -51,7 +51,8 @@ impl ControlPlane {
         safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
         options.propagation.member_sync.gate = Gate::shared(mode.clone());
         let client = host.client(User::new(FEDERATION.0, FEDERATION.1))?;
-        let interpreter = interpretation::start(client.clone(), &host.server, host.stop.clone()).await;
+        let features = Arc::clone(&options.propagation.features);
+        let interpreter = interpretation::start(client.clone(), &host.server, features, host.stop.clone()).await;
         let shared = Shared {
             client,
             interpreter,

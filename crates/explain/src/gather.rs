@@ -24,7 +24,7 @@ use crate::document::Subject;
 #[derive(Clone)]
 pub struct ExplainerDeps {
     pub client: ClusterClient,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,

@@ -1,12 +1,15 @@
 //! The prediction for one template: its policy, its members, and the changes in each.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::cluster::ClusterSpec;
 use api::features::Features;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
-use interpreter::{Interpreter, Operation};
+use interpreter::Operation;
+use interpreter::question::{Components, Replicas, ReviseReplicas};
+use interpreter_runtime::CurrentInterpreter;
 use object::{Object, Status};
 use propagation::binding::{BindingInputs, BindingPlan, Interpreted, desired_binding, plan_binding};
 use propagation::claim::{Decision, decide};
@@ -192,11 +195,13 @@ impl Explainer {
         target: &TargetCluster,
     ) -> Result<(Object, overrides::Recorded), String> {
         let interpreter = self.parts.interpreter.load();
-        let mut manifest = template.clone();
-        if spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica) {
-            let revised = interpreter.revise_replicas(manifest, target.replicas.into()).await;
-            manifest = revised.map_err(|error| error.to_string())?;
-        }
+        let mut manifest = match spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica) {
+            true => {
+                let question = ReviseReplicas { object: Cow::Borrowed(template), replicas: target.replicas.into() };
+                interpreter.ask(question).await.map_err(|error| error.to_string())?
+            }
+            false => template.clone(),
+        };
         let cluster = world.clusters.iter().find(|cluster| cluster.name() == target.name);
         let cluster = cluster.ok_or_else(|| "there is no such cluster".to_owned())?;
         let cluster_spec: ClusterSpec = api::read(cluster).map_err(|status| status.to_string())?;
@@ -236,14 +241,18 @@ fn unpropagated(decision: &Decision, world: &PredictedState, template: &Object) 
     Prediction { reasons, ..Prediction::problem(text) }
 }
 
-async fn interpret(interpreter: &Interpreter, features: &Features, template: &Object) -> Result<Interpreted, String> {
+async fn interpret(
+    interpreter: &CurrentInterpreter,
+    features: &Features,
+    template: &Object,
+) -> Result<Interpreted, String> {
     let gvk = template.gvk();
     if features.multiple_pod_templates && interpreter.has_hook(&gvk, Operation::InterpretComponent) {
-        let components = interpreter.components(template).await.map_err(|error| error.to_string())?;
+        let components = interpreter.ask(Components(template)).await.map_err(|error| error.to_string())?;
         return Ok(Interpreted::Components(components));
     }
     if interpreter.has_hook(&gvk, Operation::InterpretReplica) {
-        let (replicas, requirements) = interpreter.replicas(template).await.map_err(|error| error.to_string())?;
+        let (replicas, requirements) = interpreter.ask(Replicas(template)).await.map_err(|error| error.to_string())?;
         return Ok(Interpreted::Replicas(replicas, requirements));
     }
     Ok(Interpreted::Nothing)

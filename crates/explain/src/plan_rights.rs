@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ApiCall, ApiRequest, Backend, Identity, Reply, User, WatchCall, WatchEvents};
-use interpreter::{Interpreter, NoWebhooks};
+use interpreter_runtime::SharedInterpreter;
 use object::{GroupVersionResource, Object, Status};
 use plane_state::{Decisions, MemberCapacity};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
     api.seed(&policies, object(policy.clone()));
     let explainer = Explainer::new(ExplainerDeps {
         client: api.client().through(|backend| Arc::new(NoSecrets(backend))),
-        interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+        interpreter: SharedInterpreter::built_in(),
         member_capacity: MemberCapacity::default(),
         decisions: Decisions::default(),
         features: Arc::new(Features::flotilla()),

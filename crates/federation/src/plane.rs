@@ -36,7 +36,7 @@ pub const BY_DEPENDENCY: &str = "dependency";
 /// Shared by all controllers of this crate.
 pub struct Plane {
     pub client: ClusterClient,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,

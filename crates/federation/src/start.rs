@@ -18,7 +18,7 @@ use crate::{binding, dependencies, eviction, rollup, work};
 pub struct Parts {
     /// The control plane, with the rights of karmada-controller-manager.
     pub client: ClusterClient,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,

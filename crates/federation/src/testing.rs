@@ -10,7 +10,7 @@ use api::names::{binding_name, execution_namespace, work_name};
 use api::work::WORKS;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOptions};
-use interpreter::{Interpreter, NoWebhooks};
+use interpreter_runtime::SharedInterpreter;
 use object::Object;
 use object::builtin;
 use object::request::Subresource;
@@ -38,6 +38,7 @@ pub struct Stage {
     pub api: MemoryApi,
     pub client: ClusterClient,
     pub cancel: CancellationToken,
+    pub interpreter: SharedInterpreter,
     features: Features,
 }
 
@@ -68,7 +69,13 @@ impl Stage {
         for cluster in clusters {
             api.seed(&CLUSTERS.gvr(), CLUSTERS.object("", cluster));
         }
-        Self { client: api.client(), api, cancel: CancellationToken::new(), features: Features::default() }
+        Self {
+            client: api.client(),
+            api,
+            cancel: CancellationToken::new(),
+            interpreter: SharedInterpreter::built_in(),
+            features: Features::default(),
+        }
     }
 
     /// Without members, for templates and policies: kinds are known before the first object comes.
@@ -99,7 +106,7 @@ impl Stage {
     pub fn plane(&self, features: Features) -> Arc<Plane> {
         let parts = Parts {
             client: self.client.clone(),
-            interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+            interpreter: self.interpreter.clone(),
             features: Arc::new(features),
             clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),
             metrics: plane_metrics::PlaneMetrics::default(),

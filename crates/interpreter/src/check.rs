@@ -1,20 +1,26 @@
 //! Checks and runs customizations from files, for commands without a server.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::config::CustomizationSpec;
 use api::work::AggregatedStatusItem;
+use jiff::Timestamp;
 use object::Object;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::customization::{Customizations, script_of};
+use crate::environment::ScriptEnvironment;
 use crate::operation::{InterpretError, InterpretResult, Operation};
 use crate::pod;
+use crate::question::{
+    AggregateStatus, Components, Dependencies, Health, Question, ReflectStatus, Replicas, Retain, ReviseReplicas,
+};
 
 /// Loads a script without running it.
 pub fn compile(script: &str) -> Result<(), String> {
-    nobody().compile(script).map_err(|error| error.0)
+    loader().compile(script).map_err(|error| error.0)
 }
 
 /// The result of loading a script; `None` if there is none.
@@ -23,7 +29,7 @@ pub type Loaded = Option<Result<(), String>>;
 /// The result for each rule of a customization, in Karmada's order.
 pub fn rules(customization: &Object) -> Result<Vec<(Operation, Loaded)>, String> {
     let spec: CustomizationSpec = api::read(customization).map_err(|status| status.message)?;
-    let vm = nobody();
+    let vm = loader();
     let check = |operation: Operation| {
         let script = script_of(&spec.customizations, operation);
         (operation, script.map(|script| vm.compile(script).map_err(|error| error.0)))
@@ -59,42 +65,56 @@ pub struct Output {
     pub value: Value,
 }
 
-/// Runs one operation of a customization.
-pub fn run(customization: &Object, operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
-    run_all(&[Arc::new(customization.clone())], operation, inputs)
-}
-
 /// Runs one operation of several customizations, merged as a control plane would.
-pub fn run_all(customizations: &[Arc<Object>], operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
-    let rules = Customizations::new(customizations.iter().map(Arc::as_ref), pod::PodOptions::default(), &[]);
-    run_rules(&rules, operation, inputs)
+pub fn run_all(
+    customizations: &[Arc<Object>],
+    operation: Operation,
+    inputs: &Inputs,
+    now: Timestamp,
+    environment: ScriptEnvironment,
+) -> InterpretResult<Vec<Output>> {
+    let objects = customizations.iter().map(Arc::as_ref);
+    // Unreadable customizations have no rules, which is what the answer says.
+    let rules = Customizations::new(objects, pod::PodOptions::default(), &[], environment, &mut Vec::new());
+    run_rules(&rules, operation, inputs, now)
 }
 
-pub(crate) fn run_rules(rules: &Customizations, operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
+pub(crate) fn run_rules(
+    rules: &Customizations,
+    operation: Operation,
+    inputs: &Inputs,
+    now: Timestamp,
+) -> InterpretResult<Vec<Output>> {
     let object = || inputs.object();
+    let on_object = || inputs.object().map(Cow::Borrowed);
     match operation {
         Operation::Retain => {
             let desired = inputs.desired.as_ref().ok_or_else(|| unset("desired, desired-file options are not set"))?;
             let observed =
                 inputs.observed.as_ref().ok_or_else(|| unset("observed, observed-file options are not set"))?;
-            Ok(vec![output("retained", &enabled(rules.retain(desired, observed))?.into_value())?])
+            Ok(vec![output(
+                "retained",
+                &answer(rules, Retain { desired: Cow::Borrowed(desired), observed }, now)?.into_value(),
+            )?])
         }
         Operation::InterpretReplica => {
-            let (replicas, requirements) = enabled(rules.replicas(object()?))?;
+            let (replicas, requirements) = answer(rules, Replicas(object()?), now)?;
             Ok(vec![output("replica", &replicas)?, output("requires", &requirements)?])
         }
-        Operation::InterpretComponent => Ok(vec![output("components", &enabled(rules.components(object()?))?)?]),
+        Operation::InterpretComponent => Ok(vec![output("components", &answer(rules, Components(object()?), now)?)?]),
         Operation::ReviseReplica => {
-            let revised = enabled(rules.revise_replicas(object()?, inputs.replicas))?;
+            let revised = answer(rules, ReviseReplicas { object: on_object()?, replicas: inputs.replicas }, now)?;
             Ok(vec![output("revised", &revised.into_value())?])
         }
-        Operation::InterpretStatus => Ok(vec![output("status", &enabled(rules.reflect_status(object()?))?)?]),
+        Operation::InterpretStatus => Ok(vec![output("status", &answer(rules, ReflectStatus(object()?), now)?)?]),
         Operation::AggregateStatus => {
-            let aggregated = enabled(rules.aggregate_status(object()?, &inputs.items))?;
+            let aggregated = answer(rules, AggregateStatus { object: on_object()?, items: &inputs.items }, now)?;
             Ok(vec![output("aggregatedStatus", &aggregated.into_value())?])
         }
-        Operation::InterpretHealth => Ok(vec![output("healthy", &enabled(rules.is_healthy(object()?))?)?]),
-        Operation::InterpretDependency => Ok(vec![output("dependencies", &enabled(rules.dependencies(object()?))?)?]),
+        Operation::InterpretHealth => Ok(vec![output("healthy", &answer(rules, Health(object()?), now)?)?]),
+        Operation::InterpretDependency => {
+            Ok(vec![output("dependencies", &answer(rules, Dependencies(object()?), now)?)?])
+        }
     }
 }
 
@@ -113,8 +133,10 @@ fn unset(text: &str) -> InterpretError {
     InterpretError(text.to_owned())
 }
 
-fn enabled<T>(answer: Option<InterpretResult<T>>) -> InterpretResult<T> {
-    answer.unwrap_or_else(|| Err(unset("rule is not enabled")))
+fn answer<Q: Question>(rules: &Customizations, question: Q, now: Timestamp) -> InterpretResult<Q::Answer> {
+    let object = question.object();
+    let rule = rules.rule(object.api_version(), object.kind(), Q::OPERATION);
+    rule.ok_or_else(|| unset("rule is not enabled"))?.answer(&question, now)
 }
 
 fn output(name: &'static str, value: &impl Serialize) -> InterpretResult<Output> {
@@ -122,8 +144,10 @@ fn output(name: &'static str, value: &impl Serialize) -> InterpretResult<Output>
     Ok(Output { name, value })
 }
 
-fn nobody() -> Customizations {
-    Customizations::new(std::iter::empty(), pod::PodOptions::default(), &[])
+/// Loads scripts without running them.
+fn loader() -> Customizations {
+    let environment = ScriptEnvironment::for_loading();
+    Customizations::new(std::iter::empty(), pod::PodOptions::default(), &[], environment, &mut Vec::new())
 }
 
 #[cfg(test)]
@@ -131,6 +155,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn run(customization: &Object, operation: Operation, inputs: &Inputs) -> InterpretResult<Vec<Output>> {
+        let customizations = [Arc::new(customization.clone())];
+        run_all(&customizations, operation, inputs, Timestamp::UNIX_EPOCH, ScriptEnvironment::for_tests())
+    }
 
     fn customization(rules: Value) -> Object {
         Object::from_value(json!({"metadata": {"name": "c"}, "spec": {

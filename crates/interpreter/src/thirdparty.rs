@@ -6,6 +6,7 @@ use object::Object;
 use serde_json::Value;
 
 use crate::customization::Customizations;
+use crate::environment::ScriptEnvironment;
 use crate::lua::Module;
 use crate::pod;
 
@@ -51,8 +52,9 @@ bundled! {
 }
 
 /// The bundled rules, ready to use.
-pub fn customizations(options: pod::PodOptions) -> Customizations {
-    Customizations::new(objects().iter(), options, MODULES)
+pub fn customizations(options: pod::PodOptions, environment: ScriptEnvironment) -> Customizations {
+    // Our own files are readable, as a test shows.
+    Customizations::new(objects().iter(), options, MODULES, environment, &mut Vec::new())
 }
 
 /// Parsed once: the files are compiled in.

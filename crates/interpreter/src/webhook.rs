@@ -1,23 +1,24 @@
-//! Webhook interpreters: selection, request and response. The HTTP call is made by a [`WebhookCaller`].
+//! Webhook interpreters: selection, request and response. The call between request and response is made by the program.
 
 use std::sync::Arc;
 
-use api::config::{DependentObjectReference, InterpreterWebhook, InterpreterWebhookRule};
-use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
-use async_trait::async_trait;
+use api::config::{InterpreterWebhook, InterpreterWebhookRule};
+use api::work::AggregatedStatusItem;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{GroupVersionKind, Object};
+use object::{GroupVersion, GroupVersionKind, Object};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::dependency;
 use crate::operation::{InterpretError, InterpretResult, Operation};
+use crate::question::Question;
 
-/// One call to make.
+/// A request to send before a question can be answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WebhookCall {
+pub struct WebhookRequest {
     /// `<configuration>/<webhook>`, for messages.
+    pub webhook: String,
+    /// The id of this request; the response must repeat it.
     pub uid: String,
     /// As in admissionregistration.k8s.io/v1: `url` or `service`, and `caBundle`.
     pub client_config: Value,
@@ -26,35 +27,28 @@ pub struct WebhookCall {
     pub body: Value,
 }
 
-/// Performs webhook calls over the network.
-#[async_trait]
-pub trait WebhookCaller: Send + Sync {
-    /// Posts the body as JSON and returns the JSON response.
-    async fn call(&self, call: WebhookCall) -> Result<Value, String>;
-}
-
-/// For programs without webhooks, such as checks of files.
-pub struct NoWebhooks;
-
-#[async_trait]
-impl WebhookCaller for NoWebhooks {
-    async fn call(&self, call: WebhookCall) -> Result<Value, String> {
-        Err(format!("webhook {} cannot be called from here", call.uid))
-    }
+/// The outcome of a [`WebhookRequest`], as it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WebhookAnswer {
+    /// The id of the request.
+    pub uid: String,
+    /// The body of the response, or the reason why there is none.
+    pub body: Result<Value, String>,
 }
 
 /// The supported version of ResourceInterpreterContext.
 const CONTEXT_VERSION: &str = "v1alpha1";
 
-struct Hook {
-    uid: String,
+/// One webhook.
+pub struct Hook {
+    /// `<configuration>/<webhook>`
+    name: String,
     webhook: InterpreterWebhook,
 }
 
-/// All webhooks, sorted by uid.
+/// All webhooks, sorted by name.
 pub struct Webhooks {
     hooks: Vec<Hook>,
-    caller: Arc<dyn WebhookCaller>,
 }
 
 /// The inputs of a request besides the object itself.
@@ -66,130 +60,76 @@ pub struct OperationInputs<'a> {
 }
 
 impl Webhooks {
-    /// From ResourceInterpreterWebhookConfigurations. Invalid webhooks are ignored.
-    pub fn new(configurations: &[Arc<Object>], caller: Arc<dyn WebhookCaller>) -> Self {
+    /// From ResourceInterpreterWebhookConfigurations. Invalid webhooks are ignored and reported in `problems`.
+    pub fn new(configurations: &[Arc<Object>], problems: &mut Vec<String>) -> Self {
         let mut hooks = Vec::new();
         for configuration in configurations {
             for value in configuration.items(&["webhooks"]) {
                 match serde_json::from_value::<InterpreterWebhook>(value.clone()) {
                     Ok(webhook) => {
-                        hooks.push(Hook { uid: format!("{}/{}", configuration.name(), webhook.name), webhook });
+                        hooks.push(Hook { name: format!("{}/{}", configuration.name(), webhook.name), webhook });
                     }
-                    Err(error) => tracing::warn!(name = configuration.name(), %error, "webhook cannot be read"),
+                    Err(error) => {
+                        problems.push(format!("a webhook of {} cannot be read: {error}", configuration.name()));
+                    }
                 }
             }
         }
-        hooks.sort_by(|a, b| a.uid.cmp(&b.uid));
-        Self { hooks, caller }
-    }
-
-    pub fn has_hook(&self, gvk: &GroupVersionKind, operation: Operation) -> bool {
-        self.pick(gvk, operation).is_some()
+        hooks.sort_by(|a, b| a.name.cmp(&b.name));
+        Self { hooks }
     }
 
     /// Of all that match only the first is ever called.
-    fn pick(&self, gvk: &GroupVersionKind, operation: Operation) -> Option<&Hook> {
-        self.hooks.iter().find(|hook| hook.webhook.rules.iter().any(|rule| matches(rule, gvk, operation)))
-    }
-
-    // Each of these is `None` if no webhook applies.
-
-    pub async fn replicas(&self, object: &Object) -> Option<InterpretResult<(i32, Option<ReplicaRequirements>)>> {
-        let answer = self.ask(object, Operation::InterpretReplica, OperationInputs::default()).await?;
-        Some(answer.and_then(|(hook, response)| {
-            let replicas = response.required("replicas").map_err(|why| hook.invalid(&why))?;
-            let requirements = response.optional("replicaRequirements").map_err(|why| hook.invalid(&why))?;
-            Ok((replicas, requirements))
-        }))
-    }
-
-    pub async fn components(&self, object: &Object) -> Option<InterpretResult<Vec<Component>>> {
-        let answer = self.ask(object, Operation::InterpretComponent, OperationInputs::default()).await?;
-        Some(answer.and_then(|(hook, response)| {
-            let components = response.optional("components").map_err(|why| hook.invalid(&why))?;
-            Ok(components.unwrap_or_default())
-        }))
-    }
-
-    pub async fn dependencies(&self, object: &Object) -> Option<InterpretResult<Vec<DependentObjectReference>>> {
-        let answer = self.ask(object, Operation::InterpretDependency, OperationInputs::default()).await?;
-        Some(answer.and_then(|(hook, response)| {
-            let found = response.optional("dependencies").map_err(|why| hook.invalid(&why))?;
-            let found: Vec<DependentObjectReference> = found.unwrap_or_default();
-            dependency::verify(&found).map_err(|error| hook.invalid(&error.0))?;
-            Ok(found)
-        }))
-    }
-
-    pub async fn reflect_status(&self, object: &Object) -> Option<InterpretResult<Value>> {
-        let answer = self.ask(object, Operation::InterpretStatus, OperationInputs::default()).await?;
-        Some(answer.and_then(|(hook, response)| response.required("rawStatus").map_err(|why| hook.invalid(&why))))
-    }
-
-    pub async fn is_healthy(&self, object: &Object) -> Option<InterpretResult<bool>> {
-        let answer = self.ask(object, Operation::InterpretHealth, OperationInputs::default()).await?;
-        Some(answer.and_then(|(hook, response)| response.required("healthy").map_err(|why| hook.invalid(&why))))
-    }
-
-    /// The object with the webhook's patch applied; unchanged without a patch.
-    pub async fn patched(
-        &self,
-        object: &Object,
-        operation: Operation,
-        question: OperationInputs<'_>,
-    ) -> Option<InterpretResult<Object>> {
-        let answer = self.ask(object, operation, question).await?;
-        Some(answer.and_then(|(hook, response)| match response.patch().map_err(|why| hook.invalid(&why))? {
-            Some(patch) => apply(object, &patch),
-            None => Ok(object.clone()),
-        }))
-    }
-
-    async fn ask(
-        &self,
-        object: &Object,
-        operation: Operation,
-        question: OperationInputs<'_>,
-    ) -> Option<InterpretResult<(&Hook, Response)>> {
+    pub fn pick(&self, api_version: &str, kind: &str, operation: Operation) -> Option<&Hook> {
         if self.hooks.is_empty() {
             return None;
         }
-        let hook = self.pick(&object.gvk(), operation)?;
-        Some(self.ask_hook(hook, object, operation, question).await.map(|response| (hook, response)))
-    }
-
-    async fn ask_hook(
-        &self,
-        hook: &Hook,
-        object: &Object,
-        operation: Operation,
-        question: OperationInputs<'_>,
-    ) -> InterpretResult<Response> {
-        if !hook.webhook.interpreter_context_versions.iter().any(|version| version == CONTEXT_VERSION) {
-            let known =
-                format!("webhook does not accept known ResourceInterpreterContext versions ({CONTEXT_VERSION})");
-            return Err(hook.failed(&format!("could not create ResourceInterpreterContext objects: {known}")));
-        }
-        let uid = uuid::Uuid::new_v4().to_string();
-        let call = WebhookCall {
-            uid: hook.uid.clone(),
-            client_config: hook.webhook.client_config.clone(),
-            timeout_seconds: hook.webhook.timeout_seconds,
-            body: request(&uid, object, operation, question),
-        };
-        let answer = self.caller.call(call).await;
-        let answer = answer.map_err(|error| hook.failed(&format!("failed to call webhook: {error}")))?;
-        let response = Response::check(answer, &uid).map_err(|why| hook.invalid(&why))?;
-        match response.failure().map_err(|why| hook.invalid(&why))? {
-            Some(failure) => Err(hook.failed(&failure)),
-            None => Ok(response),
-        }
+        let gvk = GroupVersion::parse(api_version).unwrap_or_default().kind(kind);
+        self.hooks.iter().find(|hook| hook.webhook.rules.iter().any(|rule| matches(rule, &gvk, operation)))
     }
 }
 
 impl Hook {
+    /// Returns `None` if the webhook cannot be asked; [`Self::answer`] reports the reason.
+    pub fn request<Q: Question>(&self, question: &Q, uid: impl FnOnce() -> String) -> Option<WebhookRequest> {
+        self.check_version().ok()?;
+        let uid = uid();
+        Some(WebhookRequest {
+            webhook: self.name.clone(),
+            client_config: self.webhook.client_config.clone(),
+            timeout_seconds: self.webhook.timeout_seconds,
+            body: request(&uid, question.object(), Q::OPERATION, question.inputs()),
+            uid,
+        })
+    }
+
+    /// Reads the answer of the webhook. `None` is an error: the program does not call webhooks.
+    pub fn answer<Q: Question>(&self, question: &Q, fetched: Option<&WebhookAnswer>) -> InterpretResult<Q::Answer> {
+        self.check_version()?;
+        let not_called = || format!("webhook {} cannot be called from here", self.name);
+        let unanswered = |why: &str| self.failed(&format!("failed to call webhook: {why}"));
+        let fetched = fetched.ok_or_else(|| unanswered(&not_called()))?;
+        let body = fetched.body.as_ref().map_err(|why| unanswered(why))?;
+        let response = Response::check(body, &fetched.uid).map_err(|why| self.invalid(&why))?;
+        if let Some(failure) = response.failure().map_err(|why| self.invalid(&why))? {
+            return Err(self.failed(&failure));
+        }
+        question.by_webhook(&response).map_err(|error| match error {
+            ResponseError::Invalid(why) => self.invalid(&why),
+            ResponseError::Patch(why) => InterpretError(why),
+        })
+    }
+
+    fn check_version(&self) -> InterpretResult<()> {
+        if self.webhook.interpreter_context_versions.iter().any(|version| version == CONTEXT_VERSION) {
+            return Ok(());
+        }
+        let known = format!("webhook does not accept known ResourceInterpreterContext versions ({CONTEXT_VERSION})");
+        Err(self.failed(&format!("could not create ResourceInterpreterContext objects: {known}")))
+    }
+
     fn failed(&self, reason: &str) -> InterpretError {
-        InterpretError(format!("Internal error occurred: failed calling webhook {:?}: {reason}", self.uid))
+        InterpretError(format!("Internal error occurred: failed calling webhook {:?}: {reason}", self.name))
     }
 
     fn invalid(&self, why: &str) -> InterpretError {
@@ -228,12 +168,26 @@ fn request(uid: &str, object: &Object, operation: Operation, question: Operation
 }
 
 /// The `response` of a ResourceInterpreterContext that matches our request.
-struct Response(Value);
+pub struct Response<'a>(&'a Value);
 
-impl Response {
+/// The reason a response does not answer the question.
+pub enum ResponseError {
+    /// The response does not have the form it must have.
+    Invalid(String),
+    /// The patch of the response does not apply to the object.
+    Patch(String),
+}
+
+impl From<String> for ResponseError {
+    fn from(why: String) -> Self {
+        Self::Invalid(why)
+    }
+}
+
+impl<'a> Response<'a> {
     /// Webhooks built with Karmada's library omit apiVersion and kind.
-    fn check(mut answer: Value, uid: &str) -> Result<Self, String> {
-        let response = answer.get_mut("response").map(Value::take).filter(Value::is_object);
+    fn check(answer: &'a Value, uid: &str) -> Result<Self, String> {
+        let response = answer.get("response").filter(|response| response.is_object());
         let response = response.ok_or_else(|| "webhook response was absent".to_owned())?;
         let found = response["uid"].as_str().unwrap_or_default();
         if found != uid {
@@ -253,7 +207,7 @@ impl Response {
         Ok(Some(format!("webhook call failed, get status code: {code}, msg: {message}")))
     }
 
-    fn optional<T: DeserializeOwned>(&self, field: &str) -> Result<Option<T>, String> {
+    pub fn optional<T: DeserializeOwned>(&self, field: &str) -> Result<Option<T>, String> {
         match self.0.get(field) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
@@ -262,7 +216,7 @@ impl Response {
         }
     }
 
-    fn required<T: DeserializeOwned>(&self, field: &str) -> Result<T, String> {
+    pub fn required<T: DeserializeOwned>(&self, field: &str) -> Result<T, String> {
         self.optional(field)?.ok_or_else(|| format!("webhook returned nil response.{field}"))
     }
 
@@ -282,13 +236,16 @@ impl Response {
             (false, Some(other)) => Err(format!("webhook returned invalid response.patchType of {other:?}")),
         }
     }
-}
 
-fn apply(object: &Object, patch: &Value) -> InterpretResult<Object> {
-    let mut value = object.to_value();
-    object::patch::json::apply(&mut value, patch).map_err(|error| InterpretError(error.to_string()))?;
-    Object::from_value(value)
-        .ok_or_else(|| InterpretError("the webhook's patch does not result in an object".to_owned()))
+    /// The object with the webhook's patch applied; unchanged without a patch.
+    pub fn patched(&self, object: &Object) -> Result<Object, ResponseError> {
+        let Some(patch) = self.patch()? else { return Ok(object.clone()) };
+        let mut value = object.to_value();
+        object::patch::json::apply_strict(&mut value, &patch)
+            .map_err(|error| ResponseError::Patch(error.to_string()))?;
+        let no_object = || ResponseError::Patch("the webhook's patch does not result in an object".to_owned());
+        Object::from_value(value).ok_or_else(no_object)
+    }
 }
 
 #[cfg(test)]

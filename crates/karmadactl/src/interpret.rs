@@ -11,6 +11,8 @@ use api::work::AggregatedStatusItem;
 use clap::Args;
 use interpreter::Operation;
 use interpreter::check::{self, Inputs, ORDER};
+use interpreter_runtime::environment;
+use jiff::Timestamp;
 use object::Object;
 use serde_json::Value;
 
@@ -163,7 +165,7 @@ fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) ->
         items: status_items(args.status_file.as_ref()).context("fail to get status items")?,
         replicas: args.desired_replica.into(),
     };
-    match check::run_all(&customizations, operation, &inputs) {
+    match check::run_all(&customizations, operation, &inputs, Timestamp::now(), environment::system()) {
         Ok(outputs) => {
             let count = outputs.len();
             for (index, output) in outputs.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! Brings one manifest into the member: made when absent, written when it differs, left alone when it is someone else's.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use api::work::ANNOTATION_CONFLICT_RESOLUTION;
 use cluster_client::{ApiResource, ResourceRef, WriteOptions, is_unreachable};
+use interpreter::question::Retain;
 use interpreter::{InterpretError, Operation};
 use object::{GroupVersionKind, Object, Status};
 use reconcile::ObjectKey;
@@ -177,13 +179,14 @@ async fn create(member: &Member, work: &Object, manifest: Manifest<'_>, place: &
             member.records.settle(work, manifest.ordinal, &object);
             Ok(Applied { object, action: Action::Created })
         }
-        Err(status) if status.is_already_exists() => {
-            match member.client.find(place.target()).await.map_err(ApplyError::Look)? {
-                Some(observed) => update(member, work, manifest, place, observed).await,
-                None => Err(ApplyError::Create(status)),
-            }
-        }
-        Err(status) => Err(ApplyError::Create(noted(member, status))),
+        Err(status) if is_passing(&status) || status.is_not_served() => Err(ApplyError::Create(noted(member, status))),
+        // It may be there: not every member answers "already exists" first. A Service whose node port or cluster IP is
+        // in use, by the Service itself, is invalid; a quota that is used up forbids.
+        Err(status) => match member.client.find(place.target()).await {
+            Ok(Some(observed)) => update(member, work, manifest, place, observed).await,
+            Err(failure) if status.is_already_exists() => Err(ApplyError::Look(failure)),
+            Ok(None) | Err(_) => Err(ApplyError::Create(status)),
+        },
     }
 }
 
@@ -223,7 +226,7 @@ pub async fn retain_by_rule(member: &Member, desired: Object, observed: &Object)
     if !interpreter.has_hook(&desired.gvk(), Operation::Retain) {
         return Ok(desired);
     }
-    interpreter.retain(desired, observed).await
+    interpreter.ask(Retain { desired: Cow::Owned(desired), observed }).await
 }
 
 /// `None` when nothing differs and nothing was sent.

@@ -56,7 +56,7 @@ pub struct Plane {
     pub works: Mirror,
     /// The Cluster of this member at least.
     pub clusters: Mirror,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,

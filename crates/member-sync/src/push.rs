@@ -30,7 +30,7 @@ const CHANGES_MAX: usize = 64;
 pub struct Parts {
     /// The control plane.
     pub client: ClusterClient,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,

@@ -1,6 +1,7 @@
 //! Reflects an object in the member into the status of its Work: the collected status and the health.
 
 use api::work::{ManifestStatus, ResourceIdentifier, STATUS_UNSCHEDULABLE};
+use interpreter::question::{Health, ReflectStatus};
 use interpreter::{InterpretError, Operation};
 use object::Object;
 use object::depth::{self, EMBEDDED_DEPTH_MAX};
@@ -22,7 +23,7 @@ pub async fn reflect(
     observed: &Object,
 ) -> Result<ManifestStatus, InterpretError> {
     let interpreter = member.plane.interpreter.load();
-    let status = interpreter.reflect_status(observed).await.inspect_err(|error| {
+    let status = interpreter.ask(ReflectStatus(observed)).await.inspect_err(|error| {
         let text = format!("Reflect status for object({}) failed, err: {error}.", name(manifest));
         member.plane.recorders.work_status.warning(Regarding::from(work), "ReflectStatusFailed", text);
     })?;
@@ -30,7 +31,7 @@ pub async fn reflect(
         // A kind without a notion of health is healthy by being there.
         HEALTHY
     } else {
-        match interpreter.is_healthy(observed).await {
+        match interpreter.ask(Health(observed)).await {
             Ok(true) => HEALTHY,
             Ok(false) => UNHEALTHY,
             Err(error) => {

@@ -23,7 +23,7 @@ pub struct MemberParts {
     pub plane: ClusterClient,
     pub member: ClusterClient,
     pub cluster: String,
-    pub interpreter: interpreter::Shared,
+    pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,

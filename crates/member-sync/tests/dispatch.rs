@@ -139,6 +139,33 @@ async fn what_others_own_is_refused_unless_it_may_be_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rejected_create_of_an_existing_object_is_followed_by_a_look() {
+    let rejections = [
+        (422, "Invalid", "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated"),
+        (403, "Forbidden", "exceeded quota: services, requested: 1, used: 5, limited: 5"),
+        (409, "AlreadyExists", "deployments.apps \"web\" already exists"),
+    ];
+    for (code, reason, text) in rejections {
+        let (hub, member, syncing) = started().await;
+        member.api.seed(&deployments(), object(deployment("web", 7)));
+        member
+            .api
+            .set_fault(move |call| matches!(call.verb, Verb::Create { .. }).then(|| Status::new(code, reason, text)));
+        let mut manifest = deployment("web", 2);
+        manifest["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": "overwrite"});
+        let name = hub.work("m1", manifest, json!({}));
+        eventually(reason, APPLIED.to_owned(), || hub.applied("m1", &name)).await;
+        assert_eq!(member.deployment("web").await.and_then(|d| d.i64_at(&["spec", "replicas"])), Some(2), "{reason}");
+        // One that is not there stays rejected, for the reason the member gave.
+        let absent = hub.work("m1", deployment("absent", 1), json!({}));
+        eventually(reason, "False/AppliedFailed".to_owned(), || hub.applied("m1", &absent)).await;
+        let told = message(&*hub.get_work("m1", &absent).await, "Applied");
+        assert!(told.ends_with(text), "{told}");
+        syncing.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_denial_is_told_others_go_on_and_it_is_tried_again() {
     let (hub, member, syncing) = started().await;
     member.api.set_fault(|call| {

@@ -3,7 +3,7 @@
 use api::cluster::CLUSTERS;
 use api::features::Features;
 use cluster_client::testing::MemoryApi;
-use interpreter::{Interpreter, NoWebhooks};
+use interpreter_runtime::SharedInterpreter;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl Plane {
     async fn lose(&self, cluster: &str) -> Result<Simulation, Status> {
         let explainer = Explainer::new(ExplainerDeps {
             client: self.api.client(),
-            interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+            interpreter: SharedInterpreter::built_in(),
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             features: Arc::new(Features::flotilla()),

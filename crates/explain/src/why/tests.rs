@@ -6,7 +6,7 @@ use api::names::{binding_name, execution_namespace, work_name};
 use api::policy::PROPAGATION_POLICIES;
 use api::work::{RESOURCE_BINDINGS, WORKS};
 use cluster_client::testing::MemoryApi;
-use interpreter::{Interpreter, NoWebhooks};
+use interpreter_runtime::SharedInterpreter;
 use object::GroupVersionResource;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
@@ -128,7 +128,7 @@ impl Case {
     fn check(&self, cause: &[&str], next: &[&str]) {
         let explainer = Explainer::new(ExplainerDeps {
             client: self.api.client(),
-            interpreter: interpreter::Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks))),
+            interpreter: SharedInterpreter::built_in(),
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             features: Arc::new(Features::flotilla()),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use cluster_client::ResourceRef;
 use interpreter::Operation;
+use interpreter::question::{Components, Replicas};
 use object::builtin;
 use object::{Object, Status};
 use propagation::binding::{BindingInputs, Interpreted, desired_binding, wanted_priority_class};
@@ -158,12 +159,12 @@ impl Detector {
             Status::internal(error)
         };
         if self.plane.features.multiple_pod_templates && interpreter.has_hook(&gvk, Operation::InterpretComponent) {
-            let components = interpreter.components(template).await;
+            let components = interpreter.ask(Components(template)).await;
             return components.map(Interpreted::Components).map_err(|error| failed("GetComponentsFailed", error));
         }
         if interpreter.has_hook(&gvk, Operation::InterpretReplica) {
             let (replicas, requirements) =
-                interpreter.replicas(template).await.map_err(|error| failed("GetReplicasFailed", error))?;
+                interpreter.ask(Replicas(template)).await.map_err(|error| failed("GetReplicasFailed", error))?;
             return Ok(Interpreted::Replicas(replicas, requirements));
         }
         Ok(Interpreted::Nothing)

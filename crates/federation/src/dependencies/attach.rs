@@ -178,7 +178,11 @@ impl Distributor {
         let wish = |snapshot: &BindingSnapshot| self.wish_of(snapshot, Some(dependent));
         let (attachment, conflicts) = plan_attachment(desired, existing.as_deref(), wish);
         let written = match (attachment, &existing) {
-            (Attachment::Unchanged, _) => return Ok(false),
+            (Attachment::Unchanged, existing) => {
+                // The result may be the same though another field is in conflict now.
+                existing.iter().for_each(|attached| self.tell_conflicts(attached, &conflicts));
+                return Ok(false);
+            }
             (Attachment::WaitForCollection, _) => {
                 let text = format!("failed to update resourceBinding({key}) {COLLECTION}");
                 return Err(Status::internal(text));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use api::config::DependentObjectReference;
 use api::work::{ANNOTATION_DEPENDENCIES, FINALIZER_DEPENDENCIES, ObjectReference};
 use interpreter::Operation;
+use interpreter::question::Dependencies;
 use object::{GroupVersionKind, Object, Status};
 use parking_lot::Mutex;
 use propagation::dependency::{dependencies_text, recorded_dependencies, split_by_namespace};
@@ -99,7 +100,7 @@ impl Distributor {
         if !interpreter.has_hook(&template.gvk(), Operation::InterpretDependency) {
             return Ok(None);
         }
-        let dependencies = interpreter.dependencies(template).await.map_err(|error| {
+        let dependencies = interpreter.ask(Dependencies(template)).await.map_err(|error| {
             self.recorder.warning(template, "GetDependenciesFailed", error.to_string());
             Status::internal(error)
         })?;

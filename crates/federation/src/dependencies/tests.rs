@@ -7,7 +7,7 @@ use propagation::dependency::dependent_label;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{DEPLOYMENTS, SECRETS, Stage};
+use crate::testing::{DEPLOYMENTS, SECRETS, Stage, until};
 
 fn seed_deployment(stage: &Stage, name: &str, secret: &str) {
     let volume = json!({"name": "v", "secret": {"secretName": secret}});
@@ -149,6 +149,34 @@ async fn a_binding_that_goes_or_takes_nothing_along_lets_go() {
     stage.delete(RESOURCE_BINDINGS, "a", "web-deployment").await;
     stage.wait_gone(RESOURCE_BINDINGS, "a", "web-deployment").await;
     wait_attached(&stage, "key", "let go", |attached| required_by(attached).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_conflict_that_is_left_is_told_when_policies_change_one_after_the_other() {
+    let mut stage = stage();
+    seed_secret(&stage, "key");
+    for (name, resolution) in [("web", "Overwrite"), ("db", "Abort")] {
+        seed_deployment(&stage, name, "key");
+        let spec = json!({"conflictResolution": resolution, "preserveResourcesOnDeletion": false});
+        seed_binding(&stage, name, json!([{"name": "m1"}]), spec);
+    }
+    stage.start(run);
+    wait_attached(&stage, "key", "shared", |attached| required_by(attached).len() == 2).await;
+    // The first change leaves both in conflict and gives the final result; the second one changes nothing about it.
+    for (name, preserves) in [("web", true), ("db", false)] {
+        let spec = json!({"conflictResolution": "Overwrite", "preserveResourcesOnDeletion": preserves});
+        stage.patch(RESOURCE_BINDINGS, "a", &format!("{name}-deployment"), json!({"spec": spec})).await;
+        wait_attached(&stage, "key", "preserved", |attached| {
+            attached.bool_at(&["spec", "preserveResourcesOnDeletion"]) == Some(true)
+        })
+        .await;
+    }
+    let left = "Dependency policy conflict detected: PreserveResourcesOnDeletion conflicted (true vs false).";
+    until("the event", || async {
+        let events = stage.events_on("ResourceBinding").await;
+        events.contains(&("DependencyPolicyConflict".to_owned(), left.to_owned())).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

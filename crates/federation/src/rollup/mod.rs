@@ -1,11 +1,13 @@
 //! Brings what members say back: from Works into their binding, from there into the template.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::work::{AggregatedStatusItem, BindingSpec, CONDITION_FULLY_APPLIED};
 use cluster_client::{Patch, WriteOptions};
 use interpreter::Operation;
+use interpreter::question::AggregateStatus;
 use object::request::Subresource;
 use object::time::format_seconds;
 use object::{Object, Status};
@@ -181,7 +183,8 @@ impl Context {
         }
         let Some(object) = self.gather_template(&template).await? else { return Ok(Outcome::Done) };
         let recorder = self.recorders.of(key);
-        let desired = match interpreter.aggregate_status(Object::clone(&object), items).await {
+        let question = AggregateStatus { object: Cow::Borrowed(&object), items };
+        let desired = match interpreter.ask(question).await {
             Ok(desired) => desired,
             Err(error) => {
                 recorder.warning(&*object, "AggregateStatusFailed", error.to_string());

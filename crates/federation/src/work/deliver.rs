@@ -1,53 +1,34 @@
-//! Delivers one template to all members of its binding: plans every Work first, then writes them concurrently.
+//! Delivers one template to all members of its binding: gathers the facts, plans every Work, then writes them
+//! concurrently.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::cluster::ClusterSpec;
 use api::names::{execution_namespace, work_name};
 use api::work::{BindingSpec, TargetCluster, WORKS};
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use futures::StreamExt;
 use futures::stream;
-use interpreter::{Interpreter, Operation};
+use interpreter::WebhookAnswer;
+use interpreter::question::ReviseReplicas;
+use interpreter_runtime::CurrentInterpreter;
 use object::{Object, Status};
-use propagation::overrides::{self, Considered, Member, Verdict};
-use propagation::works::ownership::{check_same_object, is_made_by, named_bindings, stands_behind};
-use propagation::works::{self, BindingRef, Delivery, DesiredWork, WorkChange, WorkError};
+use propagation::overrides::{Considered, Verdict};
+use propagation::works::ownership::{is_made_by, named_bindings};
+use propagation::works::{self, BindingRef, WorkChange};
 use reconcile::{ObjectKey, Outcome, ReconcileError};
 
 use crate::bindings::{check_scope, mirror_of, title};
 use crate::plane::FIELD_MANAGER;
-use crate::work::policies::Candidates;
+use crate::work::plan::{DeliveryFacts, DeliveryPlan, PlannedWork, TargetFacts, plan};
 use crate::work::{Context, joined};
 
 /// Works of one binding that are written at the same time.
 const WRITES_MAX: usize = 16;
 /// Delay before a conflicting write is retried when another write failed.
 const RACE_PAUSE: Duration = Duration::from_millis(50);
-
-/// Inputs that all members of one binding share.
-struct Shipment<'a> {
-    binding: &'a Object,
-    spec: &'a BindingSpec,
-    /// Without what only its own server is interested in.
-    template: Object,
-    targets: &'a [TargetCluster],
-    completions: Option<BTreeMap<&'a str, i32>>,
-    interpreter: Arc<Interpreter>,
-    revises: bool,
-    policies: Candidates,
-    works: &'a [Arc<Object>],
-}
-
-/// A work to write.
-struct Planned {
-    cluster: String,
-    key: ObjectKey,
-    change: WorkChange,
-    considered: Vec<Considered>,
-}
 
 /// The reason a Work was not written.
 enum Trouble {
@@ -77,144 +58,114 @@ impl Context {
         has_deleted: bool,
     ) -> Result<Outcome, ReconcileError> {
         let targets = works::targets(spec);
+        let (members, mut troubles) = self.gather_members(binding, template, &targets, works).await;
         let interpreter = self.plane.interpreter.load();
-        let shipment = Shipment {
+        let unmanaged = template.unmanaged();
+        let revisions = gather_revisions(&interpreter, spec, &unmanaged, &members).await;
+        let facts = DeliveryFacts {
             binding,
             spec,
-            completions: works::divide_completions(template, spec, &targets),
-            revises: spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica),
-            policies: self.policies.candidates(&self.plane, template)?,
-            // Members get none, and they are the longest part of most objects.
-            template: template.unmanaged(),
+            template: unmanaged,
             targets: &targets,
-            interpreter,
-            works,
+            rules: &interpreter.rules,
+            revisions: revisions.into_iter().collect(),
+            policies: self.policies.candidates(&self.plane, template)?,
+            injects_labels: self.plane.features.stateful_failover_injection,
+            now: self.plane.clock.now(),
         };
-        let mut planned = Vec::new();
-        let mut troubles = Vec::new();
-        for target in &targets {
-            match self.plan_one(&shipment, target).await {
-                Ok(Some(work)) => planned.push(work),
-                Ok(None) => {}
-                Err(trouble) => troubles.push(trouble),
-            }
-        }
-        let has_planned = !planned.is_empty();
-        let writes = planned.into_iter().map(|work| self.commit_one(key, template, work));
-        let results: Vec<Result<(), Trouble>> = stream::iter(writes).buffer_unordered(WRITES_MAX).collect().await;
-        troubles.extend(results.into_iter().filter_map(Result::err));
-        self.conclude(key, binding, template, troubles, has_planned || has_deleted)
+        let plan = plan(&facts, &members);
+        let has_changed = has_deleted || !plan.works.is_empty();
+        troubles.extend(self.commit_plan(key, template, plan).await);
+        self.conclude(key, binding, template, troubles, has_changed)
     }
 
-    /// Plans the write for one member; `None` when its Work is up to date.
-    async fn plan_one(&self, shipment: &Shipment<'_>, target: &TargetCluster) -> Result<Option<Planned>, Trouble> {
-        let cluster = self.plane.clusters.get(&ObjectKey::new("", &target.name));
-        let cluster = cluster
-            .ok_or_else(|| Trouble::Failed(format!("Cluster.cluster.karmada.io \"{}\" not found", target.name)))?;
-        let template = &shipment.template;
-        let namespace = execution_namespace(&target.name);
+    /// The facts of every member; members whose facts cannot be read are troubles.
+    async fn gather_members<'a>(
+        &self,
+        binding: &Object,
+        template: &Object,
+        targets: &'a [TargetCluster],
+        works: &[Arc<Object>],
+    ) -> (Vec<TargetFacts<'a>>, Vec<Trouble>) {
+        let (mut members, mut troubles) = (Vec::new(), Vec::new());
         let name = work_name(template.kind(), template.name(), template.namespace());
-        let key = ObjectKey::new(&namespace, &name);
-        let existing = self.gather_existing(&key, shipment.works).await?;
+        for target in targets {
+            let key = ObjectKey::new(&execution_namespace(&target.name), &name);
+            match self.gather_member(binding, target, &key, works).await {
+                Ok(member) => members.push(member),
+                Err(status) => troubles.push(status.into()),
+            }
+        }
+        (members, troubles)
+    }
+
+    async fn gather_member<'a>(
+        &self,
+        binding: &Object,
+        target: &'a TargetCluster,
+        key: &ObjectKey,
+        works: &[Arc<Object>],
+    ) -> Result<TargetFacts<'a>, Status> {
+        let cluster = self.plane.clusters.get(&ObjectKey::new("", &target.name));
+        let (mut existing, mut rivals) = (None, Vec::new());
+        if cluster.is_some() {
+            existing = self.gather_existing(key, works).await?;
+        }
         if let Some(work) = &existing {
-            self.check_takeover(work, shipment).await?;
+            rivals = self.gather_rivals(work, BindingRef::of(binding)).await?;
         }
-        if existing.is_none() && cluster.is_deleting() {
-            // It is being left, and its namespace takes nothing new.
-            return Ok(None);
-        }
-        let mut manifest = template.clone();
-        if shipment.revises {
-            let replicas = i64::from(target.replicas);
-            let revised = shipment.interpreter.revise_replicas(manifest, replicas).await;
-            manifest = revised.map_err(|error| Trouble::Failed(error.to_string()))?;
-        }
-        if let Some(share) = shipment.completions.as_ref().and_then(|shares| shares.get(target.name.as_str())) {
-            works::set_completions(&mut manifest, *share);
-        }
-        let (recorded, considered) = self.override_one(shipment, &cluster, &mut manifest)?;
-        let preserved_labels = match self.plane.features.stateful_failover_injection {
-            true => works::preserved_labels(shipment.spec, shipment.targets, &target.name),
-            false => None,
-        };
-        let desired = DesiredWork::of_binding(Delivery {
-            binding: BindingRef::of(shipment.binding),
-            spec: shipment.spec,
-            cluster: &target.name,
-            manifest,
-            overrides: recorded,
-            preserved_labels,
-        });
-        let key = ObjectKey::new(&desired.namespace, &desired.name);
-        let change = desired.plan(existing.as_deref()).map_err(|error| Trouble::Failed(error.to_string()))?;
-        Ok((change != WorkChange::Unchanged).then(|| Planned { cluster: target.name.clone(), key, change, considered }))
+        Ok(TargetFacts { target, cluster, existing, rivals })
     }
 
     /// The work there is, at least as new as it was last written.
-    async fn gather_existing(&self, key: &ObjectKey, works: &[Arc<Object>]) -> Result<Option<Arc<Object>>, Trouble> {
+    async fn gather_existing(&self, key: &ObjectKey, works: &[Arc<Object>]) -> Result<Option<Arc<Object>>, Status> {
         let is_it = |work: &&Arc<Object>| work.name() == key.name && work.namespace() == key.namespace;
         // It may also be another's: the work of an older binding, or one made for another reason.
         let found = works.iter().find(is_it).cloned().or_else(|| self.plane.works.get(key));
         match found {
             Some(work) if self.written.is_ahead_of(key, &work) => {
-                Ok(self.plane.client.find(self.plane.works.target(key)).await?)
+                self.plane.client.find(self.plane.works.target(key)).await
             }
             found => Ok(found),
         }
     }
 
-    /// Refuses to overwrite a work that another binding stands behind, or that carries another object.
-    async fn check_takeover(&self, work: &Object, shipment: &Shipment<'_>) -> Result<(), Trouble> {
-        let own = BindingRef::of(shipment.binding);
+    /// Other bindings that a Work names, as far as they may propagate. None for a Work of this binding.
+    async fn gather_rivals(&self, work: &Object, own: BindingRef<'_>) -> Result<Vec<Arc<Object>>, Status> {
+        let mut rivals = Vec::new();
         if is_made_by(work, own) {
-            return Ok(());
+            return Ok(rivals);
         }
         for named in named_bindings(work) {
-            let key = ObjectKey::new(named.namespace, named.name);
             if (named.namespace, named.name) == (own.namespace, own.name) {
                 continue;
             }
+            let key = ObjectKey::new(named.namespace, named.name);
             let mirror = mirror_of(&self.plane, &key);
             let other = match mirror.get(&key) {
                 Some(other) => Some(other),
                 None => self.plane.client.find(mirror.target(&key)).await?,
             };
-            let stands =
-                |other: &Arc<Object>| stands_behind(other, named, work) && check_scope(&self.plane, other).is_ok();
-            if other.is_some_and(|other| stands(&other)) {
-                let (namespace, name) = (work.namespace().to_owned(), work.name().to_owned());
-                let refusal = WorkError::OwnedByOther { namespace, name, owner: title(&key) };
-                return Err(Trouble::Failed(refusal.to_string()));
-            }
+            rivals.extend(other.filter(|other| check_scope(&self.plane, other).is_ok()));
         }
-        check_same_object(work, &shipment.template).map_err(|refusal| Trouble::Failed(refusal.to_string()))
+        Ok(rivals)
     }
 
-    /// Applies the overrides for one member; a failure is reported at once.
-    fn override_one(
-        &self,
-        shipment: &Shipment<'_>,
-        cluster: &Object,
-        manifest: &mut Object,
-    ) -> Result<(overrides::Recorded, Vec<Considered>), Trouble> {
-        let Candidates { cluster: cluster_policies, namespaced } = &shipment.policies;
-        if cluster_policies.is_empty() && namespaced.is_empty() {
-            return Ok(Default::default());
+    /// Reports failures and writes the planned Works.
+    async fn commit_plan(&self, key: &ObjectKey, template: &Object, plan: DeliveryPlan) -> Vec<Trouble> {
+        let mut troubles = Vec::new();
+        for failure in plan.failures {
+            self.tell_overrides(template, &failure.cluster, &failure.considered);
+            troubles.push(Trouble::Failed(failure.reason));
         }
-        let spec: ClusterSpec = api::read(cluster)?;
-        let member = Member { cluster, spec: &spec };
-        let cluster_policies = cluster_policies.iter().map(Arc::as_ref);
-        match overrides::apply(manifest, member, cluster_policies, namespaced.iter().map(Arc::as_ref)) {
-            Ok(applied) => Ok((applied.recorded(), applied.considered)),
-            Err(failure) => {
-                self.tell_overrides(&shipment.template, cluster.name(), &failure.considered);
-                Err(Trouble::Failed(failure.to_string()))
-            }
-        }
+        let writes = plan.works.into_iter().map(|work| self.commit_one(key, template, work));
+        let results: Vec<Result<(), Trouble>> = stream::iter(writes).buffer_unordered(WRITES_MAX).collect().await;
+        troubles.extend(results.into_iter().filter_map(Result::err));
+        troubles
     }
 
-    async fn commit_one(&self, binding: &ObjectKey, template: &Object, work: Planned) -> Result<(), Trouble> {
-        let Planned { cluster, key, change, considered } = work;
+    async fn commit_one(&self, binding: &ObjectKey, template: &Object, work: PlannedWork) -> Result<(), Trouble> {
+        let PlannedWork { cluster, key, change, considered } = work;
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match change {
             WorkChange::Unchanged => return Ok(()),
@@ -295,4 +246,21 @@ impl Context {
             }
         }
     }
+}
+
+/// Asks a webhook, if one revises this kind, for each number of replicas once, and for all of them at the same time.
+async fn gather_revisions(
+    interpreter: &CurrentInterpreter,
+    spec: &BindingSpec,
+    template: &Object,
+    members: &[TargetFacts<'_>],
+) -> Vec<(i32, WebhookAnswer)> {
+    if !spec.is_workload() {
+        return Vec::new();
+    }
+    let written = members.iter().filter(|member| member.cluster.is_some() && !member.is_leaving());
+    let numbers: BTreeSet<i32> = written.map(|member| member.target.replicas).collect();
+    let question =
+        |replicas: i32| (replicas, ReviseReplicas { object: Cow::Borrowed(template), replicas: i64::from(replicas) });
+    interpreter.fetch_all(interpreter.requests(numbers.into_iter().map(question))).await
 }

@@ -2,6 +2,7 @@
 
 mod deliver;
 mod made;
+mod plan;
 mod policies;
 mod triggers;
 
@@ -277,3 +278,5 @@ fn joined(mut errors: Vec<String>) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod webhook_tests;

@@ -283,7 +283,7 @@ async fn an_override_that_cannot_be_applied_keeps_the_template_from_that_member_
     let stage = Stage::new(&["m1", "m2"]);
     let mut policy = image_policy("default", "bad", json!([]), "x");
     let broken = json!([{"targetCluster": {"clusterNames": ["m1"]},
-        "overriders": {"plaintext": [{"path": "/spec/nothing/x", "operator": "remove"}]}}]);
+        "overriders": {"plaintext": [{"path": "/spec/replica", "operator": "replace", "value": 5}]}}]);
     policy.set(&["spec", "overrideRules"], broken);
     stage.api.seed(&OVERRIDE_POLICIES.gvr(), policy);
     start(&stage);
@@ -295,6 +295,14 @@ async fn an_override_that_cannot_be_applied_keeps_the_template_from_that_member_
         events.contains(&("ApplyOverridePolicyFailed".to_owned(), told.clone())).then_some(())
     })
     .await;
+    let reason = "replace operation does not apply: doc is missing key: /spec/replica: missing value".to_owned();
+    for kind in ["ResourceBinding", "Deployment"] {
+        until("the reason", || async {
+            let events = stage.events_on(kind).await;
+            events.contains(&("SyncWorkFailed".to_owned(), reason.clone())).then_some(())
+        })
+        .await;
+    }
     assert_eq!(stage.find_work("m1", "web").await, None);
 }
 

@@ -1,19 +1,44 @@
 //! `os.time` and `os.date`, the only functions of `os` available to scripts, with Karmada's formats.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use mlua::{Error, Lua, Result, Table, Value};
 
-pub fn functions(lua: &Lua) -> Result<Table> {
+/// The time of a call, in seconds since 1970; the same during the whole call.
+#[derive(Clone, Default)]
+pub struct CallTime(Arc<AtomicI64>);
+
+impl CallTime {
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_second(), Ordering::Relaxed);
+    }
+
+    fn seconds(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+pub fn functions(lua: &Lua, zone: &TimeZone, now: &CallTime) -> Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("time", lua.create_function(|_, date: Option<Table>| time(date))?)?;
-    table.raw_set("date", lua.create_function(|lua, (format, time)| date(lua, format, time))?)?;
+    let (local, clock) = (zone.clone(), now.clone());
+    let time = move |_: &Lua, fields: Option<Table>| match fields {
+        Some(fields) => time(&fields, &local),
+        None => Ok(clock.seconds()),
+    };
+    table.raw_set("time", lua.create_function(time)?)?;
+    let (local, clock) = (zone.clone(), now.clone());
+    let date = move |lua: &Lua, (format, seconds): (Option<String>, Option<f64>)| {
+        date(lua, format, seconds.map_or_else(|| clock.seconds(), |seconds| seconds as i64), &local)
+    };
+    table.raw_set("date", lua.create_function(date)?)?;
     Ok(table)
 }
 
-fn time(date: Option<Table>) -> Result<i64> {
-    let Some(date) = date else { return Ok(Timestamp::now().as_second()) };
+fn time(date: &Table, zone: &TimeZone) -> Result<i64> {
     let field = |key: &str, default: i64| match date.raw_get::<Value>(key) {
         Ok(Value::Integer(number)) => number,
         Ok(Value::Number(number)) => number as i64,
@@ -40,21 +65,17 @@ fn time(date: Option<Table>) -> Result<i64> {
         .saturating_add(field("min", 0).saturating_mul(60))
         .saturating_add(field("sec", 0));
     let date = first.checked_add(SignedDuration::from_secs(seconds)).map_err(|_| out_of_range())?;
-    let zoned = date.to_zoned(TimeZone::system()).map_err(|_| out_of_range())?;
+    let zoned = date.to_zoned(zone.clone()).map_err(|_| out_of_range())?;
     Ok(zoned.timestamp().as_second())
 }
 
-fn date(lua: &Lua, format: Option<String>, seconds: Option<f64>) -> Result<Value> {
+fn date(lua: &Lua, format: Option<String>, seconds: i64, local: &TimeZone) -> Result<Value> {
     let format = format.as_deref().unwrap_or("%c");
     let (zone, format) = match format.strip_prefix('!') {
         Some(rest) => (TimeZone::UTC, rest.trim_start_matches('!')),
-        None => (TimeZone::system(), format),
+        None => (local.clone(), format),
     };
-    let time = match seconds {
-        Some(seconds) => Timestamp::from_second(seconds as i64).map_err(|_| Error::runtime("time is out of range"))?,
-        None => Timestamp::now(),
-    };
-    let time = time.to_zoned(zone);
+    let time = Timestamp::from_second(seconds).map_err(|_| Error::runtime("time is out of range"))?.to_zoned(zone);
     if format.starts_with("*t") {
         return parts(lua, &time).map(Value::Table);
     }

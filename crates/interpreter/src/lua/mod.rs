@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use api::config::DependentObjectReference;
 use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
+use jiff::Timestamp;
 use mlua::{Lua, MultiValue, Table, Value};
 use object::Object;
 use object::quantity::Quantity;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
+use crate::environment::ScriptEnvironment;
 use crate::lua::convert::Root;
 use crate::lua::state::LuaState;
 use crate::operation::{InterpretError, InterpretResult};
@@ -36,23 +38,43 @@ const STATES_IDLE_MAX: usize = 10;
 pub struct Vm {
     options: pod::PodOptions,
     modules: &'static [Module],
+    environment: ScriptEnvironment,
     idle: Mutex<Vec<LuaState>>,
 }
 
+/// Calls of scripts at one time.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    vm: &'a Vm,
+    now: Timestamp,
+}
+
 impl Vm {
-    pub fn new(options: pod::PodOptions, modules: &'static [Module]) -> Self {
-        Self { options, modules, idle: Mutex::new(Vec::new()) }
+    pub fn new(options: pod::PodOptions, modules: &'static [Module], environment: ScriptEnvironment) -> Self {
+        Self { options, modules, environment, idle: Mutex::new(Vec::new()) }
+    }
+
+    /// `now` is the time that scripts see.
+    pub fn at(&self, now: Timestamp) -> Run<'_> {
+        Run { vm: self, now }
     }
 
     fn state(&self) -> InterpretResult<LuaState> {
         let kept = self.idle.lock().pop();
         match kept {
             Some(state) => Ok(state),
-            None => LuaState::new(self.options, self.modules)
+            None => LuaState::new(self.options, self.modules, &self.environment)
                 .map_err(|error| InterpretError(format!("Lua cannot be started: {}", state::error_text(&error)))),
         }
     }
 
+    /// Checks that the script can be loaded.
+    pub fn compile(&self, script: &str) -> InterpretResult<()> {
+        self.state()?.compile(script)
+    }
+}
+
+impl Run<'_> {
     /// A state that failed is dropped: it may be inconsistent.
     fn call<T>(
         &self,
@@ -61,20 +83,15 @@ impl Vm {
         arguments: impl FnOnce(&Lua) -> mlua::Result<MultiValue>,
         read: impl FnOnce(MultiValue) -> Result<T, String>,
     ) -> InterpretResult<T> {
-        let mut state = self.state()?;
-        let result = state.call(script, function, arguments, read);
+        let mut state = self.vm.state()?;
+        let result = state.call(script, function, self.now, arguments, read);
         if result.is_ok() && state.is_light() {
-            let mut idle = self.idle.lock();
+            let mut idle = self.vm.idle.lock();
             if idle.len() < STATES_IDLE_MAX {
                 idle.push(state);
             }
         }
         result
-    }
-
-    /// Checks that the script can be loaded.
-    pub fn compile(&self, script: &str) -> InterpretResult<()> {
-        self.state()?.compile(script)
     }
 
     pub fn replicas(&self, script: &Arc<str>, object: &Object) -> InterpretResult<(i32, Option<ReplicaRequirements>)> {

@@ -310,9 +310,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::environment::ScriptEnvironment;
 
     fn found(subject: &str, pattern: &str) -> Result<Option<Vec<String>>, String> {
-        let deadline = Deadline::default();
+        let deadline = Deadline::new(ScriptEnvironment::for_tests().stopwatch);
         deadline.start(Duration::from_secs(60));
         let found = find(subject.as_bytes(), pattern.as_bytes(), 0, &deadline)?;
         Ok(found.map(|found| {
@@ -374,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_pattern_that_would_run_for_years_is_stopped() {
-        let deadline = Deadline::default();
+        let deadline = Deadline::new(ScriptEnvironment::for_tests().stopwatch);
         deadline.start(Duration::from_millis(20));
         let began = Instant::now();
         let subject = "a".repeat(5_000);

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
-
 use mlua::{Error, Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState};
 
+use super::dates::{self, CallTime};
 use super::deadline::Deadline;
-use super::{dates, kube, strings};
+use super::{kube, strings};
+use crate::environment::ScriptEnvironment;
 use crate::operation::InterpretError;
 use crate::pod;
 
@@ -33,20 +35,23 @@ pub type Module = (&'static str, &'static str);
 pub struct LuaState {
     lua: Lua,
     deadline: Deadline,
+    now: CallTime,
     fresh: Function,
     scripts: HashMap<Arc<str>, Function>,
 }
 
 impl LuaState {
-    pub fn new(options: pod::PodOptions, modules: &[Module]) -> Result<Self> {
+    pub fn new(options: pod::PodOptions, modules: &[Module], environment: &ScriptEnvironment) -> Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
-        let deadline = Deadline::default();
-        let fresh = prepare(&lua, &deadline, options, modules)?;
+        let deadline = Deadline::new(Arc::clone(&environment.stopwatch));
+        let now = CallTime::default();
+        let native = native_functions(&lua, &deadline, &now, options, environment)?;
+        let fresh = prepare(&lua, native, modules)?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         let clock = deadline.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
         lua.set_hook(triggers, move |_, _| clock.check().map(|()| VmState::Continue).map_err(Error::RuntimeError))?;
-        Ok(Self { lua, deadline, fresh, scripts: HashMap::new() })
+        Ok(Self { lua, deadline, now, fresh, scripts: HashMap::new() })
     }
 
     /// Runs a script and calls one of its functions; `read` converts the results within the time limit.
@@ -54,9 +59,11 @@ impl LuaState {
         &mut self,
         script: &Arc<str>,
         function: &str,
+        now: Timestamp,
         arguments: impl FnOnce(&Lua) -> Result<MultiValue>,
         read: impl FnOnce(MultiValue) -> std::result::Result<T, String>,
     ) -> std::result::Result<T, InterpretError> {
+        self.now.set(now);
         self.deadline.start(BUDGET);
         let result = self.call_in_time(script, function, arguments, read);
         let message = self.deadline.is_over().then(|| self.deadline.message());
@@ -118,14 +125,26 @@ fn load(lua: &Lua, script: &str) -> Result<Function> {
     lua.load(script).set_name("=script").set_mode(ChunkMode::Text).into_function()
 }
 
-/// Runs the prelude, which returns the constructor of environments.
-fn prepare(lua: &Lua, deadline: &Deadline, options: pod::PodOptions, modules: &[Module]) -> Result<Function> {
+/// The functions behind the prelude.
+fn native_functions(
+    lua: &Lua,
+    deadline: &Deadline,
+    now: &CallTime,
+    options: pod::PodOptions,
+    environment: &ScriptEnvironment,
+) -> Result<Table> {
     let native = lua.create_table()?;
     let clock = deadline.clone();
     native.raw_set("tick", lua.create_function(move |_, ()| clock.check().map_err(Error::RuntimeError))?)?;
-    native.raw_set("print", lua.create_function(|_, values: MultiValue| print(&values))?)?;
+    let print = Arc::clone(&environment.print);
+    let print = move |_: &Lua, values: MultiValue| {
+        let texts: Result<Vec<String>> = values.iter().map(Value::to_string).collect();
+        print(&texts?.join("\t"));
+        Ok(())
+    };
+    native.raw_set("print", lua.create_function(print)?)?;
     native.raw_set("strings", strings::functions(lua, deadline)?)?;
-    native.raw_set("os", dates::functions(lua)?)?;
+    native.raw_set("os", dates::functions(lua, &environment.zone, now)?)?;
     native.raw_set("kube", kube::functions(lua, options)?)?;
     let methods = lua.create_function(|lua, metatable: Table| {
         lua.set_type_metatable::<LuaString>(Some(metatable));
@@ -137,17 +156,16 @@ fn prepare(lua: &Lua, deadline: &Deadline, options: pod::PodOptions, modules: &[
         Ok(function)
     })?;
     native.raw_set("with_environment", with_environment)?;
+    Ok(native)
+}
+
+/// Runs the prelude, which returns the constructor of environments.
+fn prepare(lua: &Lua, native: Table, modules: &[Module]) -> Result<Function> {
     let loaded = lua.create_table()?;
     for (name, text) in modules {
         loaded.raw_set(*name, lua.load(*text).set_name(format!("={name}")).into_function()?)?;
     }
     lua.load(PRELUDE).set_name("=prelude").call((native, loaded))
-}
-
-fn print(values: &MultiValue) -> Result<()> {
-    let texts: Result<Vec<String>> = values.iter().map(Value::to_string).collect();
-    tracing::debug!(target: "interpreter::lua", "{}", texts?.join("\t"));
-    Ok(())
 }
 
 /// The error text without a traceback of our own functions.

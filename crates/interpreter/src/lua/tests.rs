@@ -6,8 +6,11 @@ use serde_json::json;
 
 use super::*;
 
+/// The time of a call.
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
 fn vm() -> Vm {
-    Vm::new(pod::PodOptions::default(), &[])
+    Vm::new(pod::PodOptions::default(), &[], ScriptEnvironment::for_tests())
 }
 
 fn object(value: Json) -> Object {
@@ -26,7 +29,7 @@ fn eval_with(vm: &Vm, body: &str) -> InterpretResult<Json> {
         "local function body(observed) {body} end function ReflectStatus(observed) return {{r = body(observed)}} end"
     )
     .into();
-    vm.reflect_status(&script, &thing(json!({"n": 3}))).map(|status| status["r"].clone())
+    vm.at(NOW).reflect_status(&script, &thing(json!({"n": 3}))).map(|status| status["r"].clone())
 }
 
 fn eval(body: &str) -> InterpretResult<Json> {
@@ -63,15 +66,15 @@ fn each_operation_has_its_function_and_its_types() {
     "#
     .into();
     let object = thing(json!({"n": 3, "empty": {}, "none": []}));
-    let (replicas, requirements) = vm.replicas(&script, &object).expect("replicas");
+    let (replicas, requirements) = vm.at(NOW).replicas(&script, &object).expect("replicas");
     assert_eq!((replicas, requirements.expect("some").resource_request["cpu"].0.as_str()), (3, "100m"));
-    let components = vm.components(&script, &object).expect("components");
+    let components = vm.at(NOW).components(&script, &object).expect("components");
     assert_eq!(components.iter().map(|c| (c.name.as_str(), c.replicas)).collect::<Vec<_>>(), [("a", 2), ("b", 3)]);
     let wanted = components[0].replica_requirements.as_ref().expect("some");
     assert_eq!(wanted.resource_request["cpu"].0.as_str(), "50m", "written as amounts are everywhere");
-    let revised = vm.revise_replicas(&script, &object, 7).expect("revised");
+    let revised = vm.at(NOW).revise_replicas(&script, &object, 7).expect("revised");
     assert_eq!(revised.get(&["spec"]), Some(&json!({"n": 7, "empty": {}, "none": []})));
-    let retained = vm.retain(&script, &object, &thing(json!({"n": 9}))).expect("retained");
+    let retained = vm.at(NOW).retain(&script, &object, &thing(json!({"n": 9}))).expect("retained");
     assert_eq!(retained.get(&["spec"]), Some(&json!({"n": 3, "kept": 9, "empty": {}, "none": []})));
     let items = [
         AggregatedStatusItem {
@@ -83,14 +86,14 @@ fn each_operation_has_its_function_and_its_types() {
         },
         AggregatedStatusItem { cluster_name: "m2".into(), ..Default::default() },
     ];
-    let aggregated = vm.aggregate_status(&script, &object, &items).expect("aggregated");
+    let aggregated = vm.at(NOW).aggregate_status(&script, &object, &items).expect("aggregated");
     assert_eq!(aggregated.get(&["status"]), Some(&json!({"n": 4, "m1": "fine"})));
     assert_eq!(aggregated.get(&["spec"]), Some(&json!({"n": 3})), "without references empty tables go");
-    let aggregated = vm.aggregate_status(&script, &object, &[]).expect("aggregated");
+    let aggregated = vm.at(NOW).aggregate_status(&script, &object, &[]).expect("aggregated");
     assert_eq!(aggregated.get(&["status"]), Some(&json!({"n": 0})));
-    assert_eq!(vm.dependencies(&script, &object), Ok(vec![pod::reference("v1", "Secret", "ns", "s")]));
-    assert_eq!(vm.reflect_status(&script, &object), Ok(json!({"n": 3})));
-    assert_eq!(vm.is_healthy(&script, &object), Ok(true));
+    assert_eq!(vm.at(NOW).dependencies(&script, &object), Ok(vec![pod::reference("v1", "Secret", "ns", "s")]));
+    assert_eq!(vm.at(NOW).reflect_status(&script, &object), Ok(json!({"n": 3})));
+    assert_eq!(vm.at(NOW).is_healthy(&script, &object), Ok(true));
 }
 
 #[test]
@@ -105,11 +108,11 @@ fn empty_results_take_the_type_of_their_operation() {
     "#
     .into();
     let object = thing(json!({}));
-    assert_eq!(vm.components(&script, &object), Ok(Vec::new()));
-    assert_eq!(vm.dependencies(&script, &object), Ok(Vec::new()));
-    assert_eq!(vm.reflect_status(&script, &object), Ok(json!({})));
-    assert_eq!(vm.replicas(&script, &object), Ok((1, Some(ReplicaRequirements::default()))));
-    let aggregated = vm.aggregate_status(&script, &object, &[]).expect("aggregated");
+    assert_eq!(vm.at(NOW).components(&script, &object), Ok(Vec::new()));
+    assert_eq!(vm.at(NOW).dependencies(&script, &object), Ok(Vec::new()));
+    assert_eq!(vm.at(NOW).reflect_status(&script, &object), Ok(json!({})));
+    assert_eq!(vm.at(NOW).replicas(&script, &object), Ok((1, Some(ReplicaRequirements::default()))));
+    let aggregated = vm.at(NOW).aggregate_status(&script, &object, &[]).expect("aggregated");
     assert_eq!(aggregated.get(&["status"]), Some(&json!({})));
 }
 
@@ -123,20 +126,32 @@ fn results_of_another_type_are_refused() {
         let error = result.expect_err(expected);
         assert!(error.0.contains(expected), "{error}");
     };
-    check(vm.replicas(&script("GetReplicas", "'3'"), &object).map(drop), "is number but got string");
-    check(vm.replicas(&script("GetReplicas", "3, 4"), &object).map(drop), "is table but got");
-    check(vm.components(&script("GetComponents", "1"), &object).map(drop), "'table' or 'nil' from GetComponents");
-    check(vm.revise_replicas(&script("ReviseReplica", "nil"), &object, 1).map(drop), "is table but got nil");
-    check(vm.retain(&script("Retain", "true"), &object, &object).map(drop), "is table but got boolean");
-    check(vm.aggregate_status(&script("AggregateStatus", "'x'"), &object, &[]).map(drop), "is table but got string");
-    check(vm.dependencies(&script("GetDependencies", "nil"), &object).map(drop), "is table but got nil");
-    check(vm.reflect_status(&script("ReflectStatus", "nil"), &object).map(drop), "is table but got nil");
-    check(vm.is_healthy(&script("InterpretHealth", "1"), &object).map(drop), "is bool but got");
-    check(vm.revise_replicas(&script("ReviseReplica", "{a = 1}"), &object, 1).map(drop), "Object 'Kind' is missing");
-    check(vm.components(&script("GetComponents", "{a = 1}"), &object).map(drop), "json unmarshal obj failed");
-    check(vm.is_healthy(&script("Other", "1"), &object).map(drop), "not found function InterpretHealth");
-    check(vm.is_healthy(&"InterpretHealth = 3".into(), &object).map(drop), "InterpretHealth is not a function: ");
-    check(vm.is_healthy(&"function (".into(), &object).map(drop), "script:1:");
+    check(vm.at(NOW).replicas(&script("GetReplicas", "'3'"), &object).map(drop), "is number but got string");
+    check(vm.at(NOW).replicas(&script("GetReplicas", "3, 4"), &object).map(drop), "is table but got");
+    check(
+        vm.at(NOW).components(&script("GetComponents", "1"), &object).map(drop),
+        "'table' or 'nil' from GetComponents",
+    );
+    check(vm.at(NOW).revise_replicas(&script("ReviseReplica", "nil"), &object, 1).map(drop), "is table but got nil");
+    check(vm.at(NOW).retain(&script("Retain", "true"), &object, &object).map(drop), "is table but got boolean");
+    check(
+        vm.at(NOW).aggregate_status(&script("AggregateStatus", "'x'"), &object, &[]).map(drop),
+        "is table but got string",
+    );
+    check(vm.at(NOW).dependencies(&script("GetDependencies", "nil"), &object).map(drop), "is table but got nil");
+    check(vm.at(NOW).reflect_status(&script("ReflectStatus", "nil"), &object).map(drop), "is table but got nil");
+    check(vm.at(NOW).is_healthy(&script("InterpretHealth", "1"), &object).map(drop), "is bool but got");
+    check(
+        vm.at(NOW).revise_replicas(&script("ReviseReplica", "{a = 1}"), &object, 1).map(drop),
+        "Object 'Kind' is missing",
+    );
+    check(vm.at(NOW).components(&script("GetComponents", "{a = 1}"), &object).map(drop), "json unmarshal obj failed");
+    check(vm.at(NOW).is_healthy(&script("Other", "1"), &object).map(drop), "not found function InterpretHealth");
+    check(
+        vm.at(NOW).is_healthy(&"InterpretHealth = 3".into(), &object).map(drop),
+        "InterpretHealth is not a function: ",
+    );
+    check(vm.at(NOW).is_healthy(&"function (".into(), &object).map(drop), "script:1:");
 }
 
 #[test]
@@ -169,6 +184,7 @@ fn the_language_is_lua_5_1_with_the_libraries_karmada_gives() {
             json!("niltrue10000000000000000.1"),
         ),
         ("return type(os.time()) .. os.date('!%Y-%m-%d', 0) .. os.date('!*t', 0).year", json!("number1970-01-011970")),
+        ("return os.time() .. os.date(' %Y-%m-%d %Z')", json!("0 1970-01-01 UTC")),
         (
             "return ('AbC'):lower() .. string.upper('x') .. ('abc'):sub(-2) .. ('abc'):reverse() .. ('abc'):len()",
             json!("abcXbccba3"),

@@ -49,7 +49,12 @@ const AUTOSCALER: &[Field] = &[("currentReplicas", Omitted), ("desiredReplicas",
 const POD_PHASES: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
 const VOLUME_PHASES: &[&str] = &["Failed", "Pending", "Available", "Bound", "Released"];
 
-pub fn aggregate(kind: Kind, object: &mut Object, items: &[AggregatedStatusItem]) -> InterpretResult<()> {
+pub fn aggregate(
+    kind: Kind,
+    object: &mut Object,
+    items: &[AggregatedStatusItem],
+    now: Timestamp,
+) -> InterpretResult<()> {
     let statuses = || items.iter().filter_map(|item| item.status.as_ref());
     let status = match kind {
         Kind::Deployment => return replicated(object, items, DEPLOYMENT, Latest::OfTemplate),
@@ -59,7 +64,7 @@ pub fn aggregate(kind: Kind, object: &mut Object, items: &[AggregatedStatusItem]
         Kind::CronJob => return cron_job(object, items),
         Kind::Service if object.str_at(&["spec", "type"]) != "LoadBalancer" => return Ok(()),
         Kind::Service | Kind::Ingress => load_balancer::merge(statuses())?,
-        Kind::Job => match job::status(object, items, Timestamp::now())? {
+        Kind::Job => match job::status(object, items, now)? {
             Some(status) => status,
             None => return Ok(()),
         },

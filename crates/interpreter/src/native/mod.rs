@@ -11,6 +11,7 @@ mod retain;
 
 use api::config::DependentObjectReference;
 use api::work::{AggregatedStatusItem, ReplicaRequirements};
+use jiff::Timestamp;
 use object::Object;
 use serde_json::Value;
 
@@ -150,9 +151,9 @@ pub fn retain(mut desired: Object, observed: &Object) -> InterpretResult<Object>
     Ok(desired)
 }
 
-pub fn aggregate_status(mut object: Object, items: &[AggregatedStatusItem]) -> InterpretResult<Object> {
+pub fn aggregate_status(mut object: Object, items: &[AggregatedStatusItem], now: Timestamp) -> InterpretResult<Object> {
     let kind = Kind::of_object(&object).ok_or_else(|| no_rule(&object, Operation::AggregateStatus))?;
-    aggregate::aggregate(kind, &mut object, items)?;
+    aggregate::aggregate(kind, &mut object, items, now)?;
     Ok(object)
 }
 

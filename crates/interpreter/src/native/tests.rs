@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// The time of an aggregation.
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
 fn object(value: Value) -> Object {
     Object::from_value(value).expect("a map")
 }
@@ -90,8 +93,8 @@ fn a_question_without_a_rule_is_an_error() {
     assert_eq!(error.0, "default InterpretReplica interpreter for \"/v1, Kind=ConfigMap\" not found");
     assert!(revise_replicas(of_kind("v1", "Pod", json!({})), 1).is_err());
     assert!(retain(map(), &map()).is_err());
-    assert!(aggregate_status(map(), &[]).is_err());
-    assert!(aggregate_status(of_kind("v1", "Secret", json!({})), &[]).is_err());
+    assert!(aggregate_status(map(), &[], NOW).is_err());
+    assert!(aggregate_status(of_kind("v1", "Secret", json!({})), &[], NOW).is_err());
     assert!(dependencies(&map()).is_err());
     assert!(is_healthy(&map()).is_err());
     assert!(is_healthy(&of_kind("batch/v1", "Job", json!({}))).is_err());
@@ -265,7 +268,7 @@ fn retaining_missing_replicas_is_an_error() {
 fn check_aggregate(api_version: &str, kind: &str, template: Value, members: &[(&str, Value)], expected: Value) {
     let mut object = of_kind(api_version, kind, template);
     object.set_generation(3);
-    let result = aggregate_status(object, &items(members)).expect("has a rule");
+    let result = aggregate_status(object, &items(members), NOW).expect("has a rule");
     assert_eq!(result.get(&["status"]).unwrap_or(&Value::Null), &expected, "{kind} of {members:?}");
 }
 
@@ -365,6 +368,14 @@ fn addresses_of_all_members_are_one_sorted_list_without_repetitions() {
 }
 
 #[test]
+fn the_conditions_of_a_job_carry_the_time_of_the_aggregation() {
+    let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let job = of_kind("batch/v1", "Job", json!({}));
+    let job = aggregate_status(job, &items(&[("a", complete)]), NOW).expect("has a rule");
+    assert_eq!(job.items(&["status", "conditions"])[0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
+}
+
+#[test]
 fn a_job_ends_when_all_members_are_done_or_one_failed() {
     let done = |extra: Value| {
         let mut status = json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z",
@@ -373,7 +384,7 @@ fn a_job_ends_when_all_members_are_done_or_one_failed() {
         status
     };
     let result = |template: Value, members: &[(&str, Value)]| {
-        let job = aggregate_status(of_kind("batch/v1", "Job", template), &items(members)).expect("has a rule");
+        let job = aggregate_status(of_kind("batch/v1", "Job", template), &items(members), NOW).expect("has a rule");
         let mut status = job.get(&["status"]).cloned().unwrap_or_default();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let shown: Vec<String> = conditions

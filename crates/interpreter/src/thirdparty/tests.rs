@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use api::config::DependentObjectReference;
 use api::work::{AggregatedStatusItem, Component, ReplicaRequirements};
+use jiff::Timestamp;
 use object::quantity::Quantity;
 use serde::Deserialize;
 use serde_json::Map;
@@ -76,7 +77,7 @@ fn run_case(rules: &Customizations, case: &Case) -> InterpretResult<Vec<Output>>
         replicas: case.replicas,
     };
     let operation = Operation::parse(&case.operation).expect("a known operation");
-    run_rules(rules, operation, &inputs)
+    run_rules(rules, operation, &inputs, Timestamp::UNIX_EPOCH)
 }
 
 /// Every difference between the results and the case.
@@ -258,7 +259,7 @@ fn every_file_is_bundled_and_is_for_the_kind_of_its_folder() {
 
 #[test]
 fn the_cases_next_to_the_rules_pass() {
-    let rules = customizations(pod::PodOptions::default());
+    let rules = customizations(pod::PodOptions::default(), ScriptEnvironment::for_tests());
     let mut complaints = Vec::new();
     let mut tried = BTreeSet::new();
     for path in files(&here(), &named("cases.yaml")) {
@@ -300,7 +301,13 @@ fn karmada_rules(path: &Path) -> Customizations {
     let text = std::fs::read_to_string(path).expect("readable");
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
     let objects: Vec<Object> = documents.into_iter().filter_map(Object::from_value).collect();
-    Customizations::new(objects.iter(), pod::PodOptions::default(), &[])
+    Customizations::new(
+        objects.iter(),
+        pod::PodOptions::default(),
+        &[],
+        ScriptEnvironment::for_tests(),
+        &mut Vec::new(),
+    )
 }
 
 /// The origin of rules or cases.
@@ -317,7 +324,7 @@ fn check_against_karmada(rules_of: Side, cases_of: Side, exceptions: &[(&str, &s
         test_skip::skip("the Go module github.com/karmada-io/karmada v1.18.2 is not downloaded");
         return;
     };
-    let ours = customizations(pod::PodOptions::default());
+    let ours = customizations(pod::PodOptions::default(), ScriptEnvironment::for_tests());
     let mut complaints = Vec::new();
     let mut count = 0;
     for path in files(&folder, &named("customizations.yaml")) {

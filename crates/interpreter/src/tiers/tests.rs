@@ -1,10 +1,9 @@
 //! Precedence between tiers.
 
-use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::webhook::{NoWebhooks, WebhookCall};
+use crate::question::{Components, Dependencies, Health, ReflectStatus, Replicas};
 
 fn object(value: Value) -> Object {
     Object::from_value(value).expect("a map")
@@ -26,16 +25,21 @@ fn needs(name: &str) -> Value {
     json!({"dependencyInterpretation": {"luaScript": script}})
 }
 
-/// A webhook for everything that reports every object as healthy.
-struct Kind;
-
-#[async_trait]
-impl WebhookCaller for Kind {
-    async fn call(&self, call: WebhookCall) -> Result<Value, String> {
-        Ok(json!({"response": {"uid": call.body["request"]["uid"], "successful": true, "healthy": true}}))
-    }
+fn interpreter_of(customizations: &[Arc<Object>], webhooks: &[Arc<Object>]) -> Interpreter {
+    Interpreter::new(customizations, webhooks, &Features::default(), &ScriptEnvironment::for_tests())
 }
 
+/// Answers a question; a webhook, if one is asked, reports every object as healthy.
+fn ask<Q: Question>(interpreter: &Interpreter, question: Q) -> InterpretResult<Q::Answer> {
+    let request = interpreter.webhook_request(&question, || "1".to_owned());
+    let healthy = |request: WebhookRequest| WebhookAnswer {
+        body: Ok(json!({"response": {"uid": request.body["request"]["uid"], "successful": true, "healthy": true}})),
+        uid: request.uid,
+    };
+    interpreter.answer(question, Timestamp::UNIX_EPOCH, request.map(healthy).as_ref())
+}
+
+/// A webhook for the health of everything.
 fn webhook() -> Arc<Object> {
     let everything =
         json!({"operations": ["InterpretHealth"], "apiGroups": ["*"], "apiVersions": ["*"], "kinds": ["*"]});
@@ -56,28 +60,28 @@ fn sick_clone_set() -> Object {
     )
 }
 
-#[tokio::test]
-async fn customizations_come_before_webhooks_before_bundled_before_native_rules() {
-    let plain = Interpreter::new(&[], &[], Arc::new(NoWebhooks));
-    assert_eq!(plain.is_healthy(&sick_claim()).await, Ok(false), "native");
-    assert_eq!(plain.is_healthy(&sick_clone_set()).await, Ok(false), "bundled");
-    let hooked = Interpreter::new(&[], &[webhook()], Arc::new(Kind));
-    assert_eq!(hooked.is_healthy(&sick_claim()).await, Ok(true), "webhook");
-    assert_eq!(hooked.is_healthy(&sick_clone_set()).await, Ok(true), "webhook");
+#[test]
+fn customizations_come_before_webhooks_before_bundled_before_native_rules() {
+    let plain = interpreter_of(&[], &[]);
+    assert_eq!(ask(&plain, Health(&sick_claim())), Ok(false), "native");
+    assert_eq!(ask(&plain, Health(&sick_clone_set())), Ok(false), "bundled");
+    let hooked = interpreter_of(&[], &[webhook()]);
+    assert_eq!(ask(&hooked, Health(&sick_claim())), Ok(true), "webhook");
+    assert_eq!(ask(&hooked, Health(&sick_clone_set())), Ok(true), "webhook");
     let rules = [
         customization("a", "v1", "PersistentVolumeClaim", health("error('mine')")),
         customization("b", "apps.kruise.io/v1alpha1", "CloneSet", health("return o.status.observedGeneration == 1")),
     ];
-    let customized = Interpreter::new(&rules, &[webhook()], Arc::new(Kind));
-    let error = customized.is_healthy(&sick_claim()).await.expect_err("its error is final");
+    let customized = interpreter_of(&rules, &[webhook()]);
+    let error = ask(&customized, Health(&sick_claim())).expect_err("its error is final");
     assert!(error.0.ends_with("mine"), "{error}");
-    assert_eq!(customized.is_healthy(&sick_clone_set()).await, Ok(true), "customization");
+    assert_eq!(ask(&customized, Health(&sick_clone_set())), Ok(true), "customization");
     let other = object(json!({"apiVersion": "v2", "kind": "PersistentVolumeClaim"}));
-    assert_eq!(customized.is_healthy(&other).await, Ok(true), "versions are matched exactly");
+    assert_eq!(ask(&customized, Health(&other)), Ok(true), "versions are matched exactly");
 }
 
-#[tokio::test]
-async fn the_first_customization_by_name_answers_each_question() {
+#[test]
+fn the_first_customization_by_name_answers_each_question() {
     let (version, kind) = ("example.io/v1", "Thing");
     let rules = [
         customization("b", version, kind, health("return true")),
@@ -90,17 +94,17 @@ async fn the_first_customization_by_name_answers_each_question() {
         customization("a", version, kind, health("return false")),
         customization("0", version, kind, json!({"healthInterpretation": {"luaScript": ""}})),
     ];
-    let interpreter = Interpreter::new(&rules, &[], Arc::new(NoWebhooks));
+    let interpreter = interpreter_of(&rules, &[]);
     let thing = object(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "t"}}));
-    assert_eq!(interpreter.is_healthy(&thing).await, Ok(false));
-    assert_eq!(interpreter.reflect_status(&thing).await, Ok(Some(json!({"from": "c"}))));
+    assert_eq!(ask(&interpreter, Health(&thing)), Ok(false));
+    assert_eq!(ask(&interpreter, ReflectStatus(&thing)), Ok(Some(json!({"from": "c"}))));
     assert!(interpreter.has_hook(&thing.gvk(), Operation::InterpretHealth));
     assert!(!interpreter.has_hook(&thing.gvk(), Operation::Retain));
     assert!(interpreter.has_hook(&GroupVersionKind::new("x.io", "v1", "Y"), Operation::InterpretStatus));
 }
 
-#[tokio::test]
-async fn dependencies_of_all_customizations_count() {
+#[test]
+fn dependencies_of_all_customizations_count() {
     let (version, kind) = ("example.io/v1", "Thing");
     let thing = object(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "t"}}));
     let mut rules = vec![
@@ -108,34 +112,44 @@ async fn dependencies_of_all_customizations_count() {
         customization("a", version, kind, needs("one")),
         customization("c", version, kind, needs("two")),
     ];
-    let interpreter = Interpreter::new(&rules, &[], Arc::new(NoWebhooks));
-    let found = interpreter.dependencies(&thing).await.expect("found");
+    let interpreter = interpreter_of(&rules, &[]);
+    let found = ask(&interpreter, Dependencies(&thing)).expect("found");
     assert_eq!(found.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     rules.push(customization("d", version, kind, needs("")));
-    let interpreter = Interpreter::new(&rules, &[], Arc::new(NoWebhooks));
-    let error = interpreter.dependencies(&thing).await.expect_err("one names nothing");
+    let interpreter = interpreter_of(&rules, &[]);
+    let error = ask(&interpreter, Dependencies(&thing)).expect_err("one names nothing");
     assert!(error.0.contains("dependency can not leave name and labelSelector all empty"), "{error}");
 }
 
-#[tokio::test]
-async fn components_have_no_native_rule() {
-    let interpreter = Interpreter::new(&[], &[], Arc::new(NoWebhooks));
+#[test]
+fn components_have_no_native_rule() {
+    let interpreter = interpreter_of(&[], &[]);
     let deployment = object(json!({"apiVersion": "apps/v1", "kind": "Deployment"}));
     assert!(!interpreter.has_hook(&deployment.gvk(), Operation::InterpretComponent));
-    let error = interpreter.components(&deployment).await.expect_err("no rule");
+    let error = ask(&interpreter, Components(&deployment)).expect_err("no rule");
     assert_eq!(error.0, "interface GetComponents not implemented yet");
 }
 
-#[tokio::test]
-async fn the_priority_class_follows_its_feature_gate() {
+#[test]
+fn the_priority_class_follows_its_feature_gate() {
     let pod = object(
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeSelector": {"a": "b"}, "priorityClassName": "high"}}),
     );
     let features = Features { resource_quota_estimate: true, ..Features::default() };
-    let with = Interpreter::with_features(&[], &[], Arc::new(NoWebhooks), &features);
-    let without = Interpreter::new(&[], &[], Arc::new(NoWebhooks));
+    let with = Interpreter::new(&[], &[], &features, &ScriptEnvironment::for_tests());
+    let without = interpreter_of(&[], &[]);
     for (interpreter, expected) in [(with, "high"), (without, "")] {
-        let (_, requirements) = interpreter.replicas(&pod).await.expect("replicas");
+        let (_, requirements) = ask(&interpreter, Replicas(&pod)).expect("replicas");
         assert_eq!(requirements.expect("some").priority_class_name, expected);
     }
+}
+
+#[test]
+fn rules_that_cannot_be_read_are_reported_and_ignored() {
+    let broken = Arc::new(object(json!({"metadata": {"name": "broken"}, "spec": 7})));
+    let hooks = Arc::new(object(json!({"metadata": {"name": "hooks"}, "webhooks": [7]})));
+    let interpreter = interpreter_of(&[broken], &[hooks]);
+    let [customization, webhook] = interpreter.problems() else { panic!("{:?}", interpreter.problems()) };
+    assert!(customization.starts_with("customization broken cannot be read: "), "{customization}");
+    assert!(webhook.starts_with("a webhook of hooks cannot be read: "), "{webhook}");
 }

@@ -1,24 +1,14 @@
 //! Selection of webhooks, their requests, and the handling of responses.
 
-use parking_lot::Mutex;
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 
 use super::*;
-
-/// Responds with these fields, and records the requests.
-struct Scripted {
-    fields: Value,
-    calls: Mutex<Vec<WebhookCall>>,
-}
-
-#[async_trait]
-impl WebhookCaller for Scripted {
-    async fn call(&self, call: WebhookCall) -> Result<Value, String> {
-        let mut response = json!({"uid": call.body["request"]["uid"], "successful": true});
-        object::patch::merge::apply(&mut response, &self.fields).expect("merges");
-        self.calls.lock().push(call);
-        Ok(json!({"response": response}))
-    }
-}
+use crate::customization::Scripts;
+use crate::lua::Run;
+use crate::pod::PodOptions;
+use crate::question::{Components, Dependencies, Health, ReflectStatus, Replicas, Retain, ReviseReplicas};
 
 fn configuration(name: &str, webhooks: Value) -> Arc<Object> {
     let value = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
@@ -41,89 +31,136 @@ fn workload() -> Object {
     Object::from_value(value).expect("a map")
 }
 
-/// One webhook for everything, which responds with these fields.
-fn answering(fields: Value) -> (Webhooks, Arc<Scripted>) {
-    let caller = Arc::new(Scripted { fields, calls: Mutex::new(Vec::new()) });
-    let all = configuration("all", json!([hook("hook", json!([rule(&["*"], "*", "*", "*")]))]));
-    (Webhooks::new(&[all], caller.clone()), caller)
+fn hooks(configurations: &[Arc<Object>]) -> Webhooks {
+    let mut problems = Vec::new();
+    let webhooks = Webhooks::new(configurations, &mut problems);
+    assert_eq!(problems, Vec::<String>::new());
+    webhooks
+}
+
+/// One webhook for everything.
+fn everything() -> Webhooks {
+    hooks(&[configuration("all", json!([hook("hook", json!([rule(&["*"], "*", "*", "*")]))]))])
+}
+
+fn picked<'a, Q: Question>(webhooks: &'a Webhooks, question: &Q) -> &'a Hook {
+    let object = question.object();
+    webhooks.pick(object.api_version(), object.kind(), Q::OPERATION).expect("a webhook for it")
+}
+
+/// The answer of a webhook that responds with these fields.
+fn answered<Q: Question>(fields: &Value, question: Q) -> InterpretResult<Q::Answer> {
+    let webhooks = everything();
+    let hook = picked(&webhooks, &question);
+    let request = hook.request(&question, || "id-1".to_owned()).expect("a known version");
+    let mut response = json!({"uid": request.body["request"]["uid"], "successful": true});
+    object::patch::merge::apply(&mut response, fields).expect("merges");
+    let fetched = WebhookAnswer { uid: request.uid, body: Ok(json!({"response": response})) };
+    hook.answer(&question, Some(&fetched))
+}
+
+fn retain<'a>(desired: &'a Object, observed: &'a Object) -> Retain<'a> {
+    Retain { desired: Cow::Borrowed(desired), observed }
 }
 
 #[test]
 fn the_matching_webhook_with_the_smallest_name_is_called() {
-    let gvk = workload().gvk();
-    let webhooks = Webhooks::new(
-        &[
-            configuration("b", json!([hook("all", json!([rule(&["*"], "*", "*", "*")]))])),
-            configuration(
-                "a",
-                json!([
-                    hook("z", json!([rule(&["InterpretHealth"], "example.io", "v1", "Workload")])),
-                    hook(
-                        "y",
-                        json!([
-                            rule(&["InterpretHealth", "Retain"], "example.io", "*", "Workload"),
-                            rule(&["InterpretReplica"], "other.io", "v1", "Workload")
-                        ])
-                    ),
-                ]),
-            ),
-        ],
-        Arc::new(NoWebhooks),
-    );
-    let picked = |operation| webhooks.pick(&gvk, operation).map(|hook| hook.uid.as_str());
+    let webhooks = hooks(&[
+        configuration("b", json!([hook("all", json!([rule(&["*"], "*", "*", "*")]))])),
+        configuration(
+            "a",
+            json!([
+                hook("z", json!([rule(&["InterpretHealth"], "example.io", "v1", "Workload")])),
+                hook(
+                    "y",
+                    json!([
+                        rule(&["InterpretHealth", "Retain"], "example.io", "*", "Workload"),
+                        rule(&["InterpretReplica"], "other.io", "v1", "Workload")
+                    ])
+                ),
+            ]),
+        ),
+    ]);
+    let picked =
+        |operation| webhooks.pick("example.io/v1", "Workload", operation).map(|hook: &Hook| hook.name.as_str());
     assert_eq!(picked(Operation::InterpretHealth), Some("a/y"));
     assert_eq!(picked(Operation::Retain), Some("a/y"));
     assert_eq!(picked(Operation::InterpretReplica), Some("b/all"));
-    let none = Webhooks::new(&[configuration("a", json!([hook("x", json!([]))]))], Arc::new(NoWebhooks));
-    assert!(!none.has_hook(&gvk, Operation::Retain));
+    let none = hooks(&[configuration("a", json!([hook("x", json!([]))]))]);
+    assert!(none.pick("example.io/v1", "Workload", Operation::Retain).is_none());
 }
 
-#[tokio::test]
-async fn the_request_contains_the_operation_and_inputs() {
-    let (webhooks, caller) = answering(json!({}));
-    let observed = workload();
+#[test]
+fn the_request_contains_the_operation_and_inputs() {
+    /// Every input at once, which no operation has.
+    struct Everything<'a>(Retain<'a>, &'a [AggregatedStatusItem]);
+
+    impl Question for Everything<'_> {
+        type Answer = Object;
+        const OPERATION: Operation = Operation::Retain;
+
+        fn object(&self) -> &Object {
+            self.0.object()
+        }
+
+        fn inputs(&self) -> OperationInputs<'_> {
+            OperationInputs { replicas: 5, items: self.1, ..self.0.inputs() }
+        }
+
+        fn by_scripts(&self, run: Run<'_>, scripts: &Scripts) -> InterpretResult<Object> {
+            self.0.by_scripts(run, scripts)
+        }
+
+        fn by_webhook(&self, response: &Response<'_>) -> Result<Object, ResponseError> {
+            self.0.by_webhook(response)
+        }
+
+        fn by_native(self, options: PodOptions, now: Timestamp) -> InterpretResult<Object> {
+            self.0.by_native(options, now)
+        }
+    }
+
+    let (desired, observed) = (workload(), workload());
     let items = [AggregatedStatusItem { cluster_name: "m1".into(), ..Default::default() }];
-    let question = OperationInputs { replicas: 5, observed: Some(&observed), items: &items };
-    let answer = webhooks.patched(&workload(), Operation::Retain, question).await.expect("asked");
-    assert_eq!(answer, Ok(workload()), "no patch changes nothing");
-    let call = caller.calls.lock()[0].clone();
-    assert_eq!((call.uid.as_str(), call.timeout_seconds), ("all/hook", Some(3)));
+    let question = Everything(retain(&desired, &observed), &items);
+    let webhooks = everything();
+    let call = picked(&webhooks, &question).request(&question, || "id-1".to_owned()).expect("a known version");
+    assert_eq!((call.webhook.as_str(), call.uid.as_str(), call.timeout_seconds), ("all/hook", "id-1", Some(3)));
     assert_eq!(call.client_config, json!({"url": "https://example.test/interpret"}));
     assert_eq!(call.body["kind"], "ResourceInterpreterContext");
-    let mut request = call.body["request"].clone();
-    assert!(request["uid"].as_str().is_some_and(|uid| uid.len() == 36));
-    request["uid"] = Value::Null;
     assert_eq!(
-        request,
-        json!({"uid": null, "kind": {"group": "example.io", "version": "v1", "kind": "Workload"}, "name": "w",
+        call.body["request"],
+        json!({"uid": "id-1", "kind": {"group": "example.io", "version": "v1", "kind": "Workload"}, "name": "w",
             "namespace": "ns", "operation": "Retain", "object": workload().to_value(), "replicas": 5,
             "observedObject": workload().to_value(), "aggregatedStatus": [{"clusterName": "m1"}]})
     );
-    webhooks.is_healthy(&workload()).await.expect("asked").expect_err("no answer");
-    assert_eq!(caller.calls.lock()[1].body["request"]["replicas"], 0, "always there");
+    assert_eq!(answered(&json!({}), question), Ok(workload()), "no patch changes nothing");
+    let health = Health(&desired);
+    let call = picked(&webhooks, &health).request(&health, || "id-2".to_owned()).expect("a known version");
+    assert_eq!(call.body["request"]["replicas"], 0, "always there");
 }
 
-#[tokio::test]
-async fn responses_contain_the_result_of_the_operation() {
+#[test]
+fn responses_contain_the_result_of_the_operation() {
     let object = workload();
-    let (webhooks, _) = answering(json!({"replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}));
-    let (replicas, requirements) = webhooks.replicas(&object).await.expect("asked").expect("answered");
+    let fields = json!({"replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
+    let (replicas, requirements) = answered(&fields, Replicas(&object)).expect("answered");
     assert_eq!((replicas, requirements.expect("some").resource_request.len()), (3, 1));
-    let (webhooks, _) = answering(json!({"components": [{"name": "a", "replicas": 1}]}));
-    assert_eq!(webhooks.components(&object).await.expect("asked").expect("answered").len(), 1);
-    let (webhooks, _) = answering(json!({"dependencies": [{"apiVersion": "v1", "kind": "Secret", "name": "s"}]}));
-    assert_eq!(webhooks.dependencies(&object).await.expect("asked").expect("answered")[0].name, "s");
-    let (webhooks, _) = answering(json!({"rawStatus": {"a": 1}, "healthy": false}));
-    assert_eq!(webhooks.reflect_status(&object).await, Some(Ok(json!({"a": 1}))));
-    assert_eq!(webhooks.is_healthy(&object).await, Some(Ok(false)));
+    let fields = json!({"components": [{"name": "a", "replicas": 1}]});
+    assert_eq!(answered(&fields, Components(&object)).expect("answered").len(), 1);
+    let fields = json!({"dependencies": [{"apiVersion": "v1", "kind": "Secret", "name": "s"}]});
+    assert_eq!(answered(&fields, Dependencies(&object)).expect("answered")[0].name, "s");
+    let fields = json!({"rawStatus": {"a": 1}, "healthy": false});
+    assert_eq!(answered(&fields, ReflectStatus(&object)), Ok(Some(json!({"a": 1}))));
+    assert_eq!(answered(&fields, Health(&object)), Ok(false));
     let patch = STANDARD.encode(r#"[{"op": "replace", "path": "/spec/replicas", "value": 9}]"#);
-    let (webhooks, _) = answering(json!({"patch": patch, "patchType": "JSONPatch"}));
-    let patched = webhooks.patched(&object, Operation::ReviseReplica, OperationInputs::default()).await.expect("asked");
+    let question = ReviseReplicas { object: Cow::Borrowed(&object), replicas: 9 };
+    let patched = answered(&json!({"patch": patch, "patchType": "JSONPatch"}), question);
     assert_eq!(patched.expect("answered").i64_at(&["spec", "replicas"]), Some(9));
 }
 
-#[tokio::test]
-async fn incomplete_responses_are_errors() {
+#[test]
+fn incomplete_responses_are_errors() {
     let patch = STANDARD.encode("[]");
     let bad = STANDARD.encode(r#"[{"op": "remove", "path": "/spec/nothing"}]"#);
     let cases = [
@@ -153,30 +190,35 @@ async fn incomplete_responses_are_errors() {
         (Operation::Retain, json!({"uid": "other"}), "expected response.uid "),
     ];
     for (operation, fields, expected) in cases {
-        let (webhooks, _) = answering(fields.clone());
         let object = workload();
         let error = match operation {
-            Operation::InterpretReplica => webhooks.replicas(&object).await.expect("asked").map(drop),
-            Operation::InterpretStatus => webhooks.reflect_status(&object).await.expect("asked").map(drop),
-            Operation::InterpretHealth => webhooks.is_healthy(&object).await.expect("asked").map(drop),
-            Operation::InterpretDependency => webhooks.dependencies(&object).await.expect("asked").map(drop),
-            _ => webhooks.patched(&object, operation, OperationInputs::default()).await.expect("asked").map(drop),
+            Operation::InterpretReplica => answered(&fields, Replicas(&object)).map(drop),
+            Operation::InterpretStatus => answered(&fields, ReflectStatus(&object)).map(drop),
+            Operation::InterpretHealth => answered(&fields, Health(&object)).map(drop),
+            Operation::InterpretDependency => answered(&fields, Dependencies(&object)).map(drop),
+            _ => answered(&fields, retain(&object, &object)).map(drop),
         };
         let error = error.expect_err(expected);
         assert!(error.0.contains(expected), "{fields}: {error}");
     }
 }
 
-#[tokio::test]
-async fn a_webhook_that_cannot_be_called_is_an_error() {
+#[test]
+fn a_webhook_that_cannot_be_called_is_an_error() {
     let all = json!([rule(&["*"], "*", "*", "*")]);
-    let webhooks = Webhooks::new(&[configuration("c", json!([hook("h", all.clone())]))], Arc::new(NoWebhooks));
-    let error = webhooks.is_healthy(&workload()).await.expect("asked").expect_err("no socket");
+    let object = workload();
+    let health = Health(&object);
+    let webhooks = hooks(&[configuration("c", json!([hook("h", all.clone())]))]);
+    let error = picked(&webhooks, &health).answer(&health, None).expect_err("not asked");
     assert!(error.0.contains("failed to call webhook: webhook c/h cannot be called from here"), "{error}");
+    let refused = WebhookAnswer { uid: "id-1".to_owned(), body: Err("connection refused".to_owned()) };
+    let error = picked(&webhooks, &health).answer(&health, Some(&refused)).expect_err("no answer");
+    assert!(error.0.contains("failed to call webhook: connection refused"), "{error}");
     let mut old = hook("h", all);
     old["interpreterContextVersions"] = json!(["v2"]);
-    let webhooks = Webhooks::new(&[configuration("c", json!([old]))], Arc::new(NoWebhooks));
-    let error = webhooks.is_healthy(&workload()).await.expect("asked").expect_err("another version");
+    let webhooks = hooks(&[configuration("c", json!([old]))]);
+    assert_eq!(picked(&webhooks, &health).request(&health, String::new), None);
+    let error = picked(&webhooks, &health).answer(&health, None).expect_err("another version");
     assert!(
         error.0.contains("webhook does not accept known ResourceInterpreterContext versions (v1alpha1)"),
         "{error}"

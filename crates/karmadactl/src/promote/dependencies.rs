@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use api::cluster::LABEL_MANAGED;
-use api::config::{
-    CustomizationSpec, DependentObjectReference, INTERPRETER_CUSTOMIZATIONS, INTERPRETER_WEBHOOKS, InterpreterWebhook,
-};
+use api::config::{DependentObjectReference, INTERPRETER_CUSTOMIZATIONS, INTERPRETER_WEBHOOKS};
+use api::features::Features;
 use api::work::LABEL_WORK_ID;
 use cluster_client::{
     ApiResource, ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, RestMapper, WriteOptions,
 };
-use interpreter::{Interpreter, NoWebhooks, Operation};
-use object::{GroupVersion, GroupVersionKind, Object};
+use interpreter::question::Dependencies;
+use interpreter::{Interpreter, Operation, Tier};
+use interpreter_runtime::environment;
+use jiff::Timestamp;
+use object::{GroupVersion, Object};
 use serde_json::{Value, json};
 
 use crate::console::Console;
 use crate::promote::{Promotion, as_template, create_template, full_name, place_of, quoted};
-
-/// API groups with native interpreter rules; other kinds have bundled rules.
-const NATIVE_GROUPS: [&str; 5] = ["", "apps", "batch", "networking.k8s.io", "multicluster.x-k8s.io"];
 
 /// A dependency created in the control plane.
 struct Made {
@@ -57,14 +56,15 @@ async fn interpret(
 ) -> anyhow::Result<Option<Vec<DependentObjectReference>>> {
     let customizations = rules_of(plane, &INTERPRETER_CUSTOMIZATIONS).await?;
     let webhooks = rules_of(plane, &INTERPRETER_WEBHOOKS).await?;
-    let interpreter = Interpreter::new(&customizations, &webhooks, Arc::new(NoWebhooks));
+    let interpreter = Interpreter::new(&customizations, &webhooks, &Features::default(), &environment::system());
     let gvk = source.gvk();
     if !interpreter.has_hook(&gvk, Operation::InterpretDependency) {
         console.warn("there is no interpreter configured support to interpret dependencies");
         return Ok(None);
     }
-    let tier = tier_of(&gvk, &customizations, &webhooks);
-    let found = interpreter.dependencies(source).await;
+    let tier = tier_name(&interpreter.tier_of(source.api_version(), source.kind(), Operation::InterpretDependency));
+    // As in karmadactl, webhooks are not called.
+    let found = interpreter.answer(Dependencies(source), Timestamp::now(), None);
     let found =
         found.with_context(|| format!("{tier} interpreter failed to get dependencies of {}", full_name(source)))?;
     console.line(format!("use {tier} interpreter"))?;
@@ -77,27 +77,12 @@ async fn rules_of(plane: &ClusterClient, resource: &api::Resource) -> anyhow::Re
 }
 
 /// Returns Karmada's name of the interpreter.
-fn tier_of(gvk: &GroupVersionKind, customizations: &[Arc<Object>], webhooks: &[Arc<Object>]) -> &'static str {
-    let customized = |customization: &Arc<Object>| {
-        let spec: CustomizationSpec = api::read(customization).unwrap_or_default();
-        let has_rule = spec.customizations.dependency_interpretation.is_some_and(|rule| !rule.lua_script.is_empty());
-        has_rule && spec.target.api_version == gvk.api_version() && spec.target.kind == gvk.kind
-    };
-    let hooked = |configuration: &Arc<Object>| {
-        let hooks: Vec<InterpreterWebhook> = api::read_at(configuration, &["webhooks"]).unwrap_or_default();
-        let names = |list: &[String], name: &str| list.iter().any(|item| item == name || item == "*");
-        hooks.iter().flat_map(|hook| &hook.rules).any(|rule| {
-            names(&rule.operations, Operation::InterpretDependency.name())
-                && names(&rule.api_groups, &gvk.group)
-                && names(&rule.api_versions, &gvk.version)
-                && names(&rule.kinds, &gvk.kind)
-        })
-    };
-    match () {
-        () if customizations.iter().any(customized) => "configurable",
-        () if webhooks.iter().any(hooked) => "customized",
-        () if NATIVE_GROUPS.contains(&gvk.group.as_str()) => "default",
-        () => "third-party",
+fn tier_name(tier: &Tier<'_>) -> &'static str {
+    match tier {
+        Tier::Customized(_) => "configurable",
+        Tier::Webhook(_) => "customized",
+        Tier::Bundled(_) => "third-party",
+        Tier::Native => "default",
     }
 }
 

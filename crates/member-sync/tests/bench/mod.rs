@@ -15,7 +15,7 @@ use cluster_client::{
     ApiCall, Backend, ClusterClient, Endpoint, Identity, Patch, Reply, ResourceRef, WatchCall, WatchEvents,
     WriteOptions,
 };
-use interpreter::{Interpreter, NoWebhooks, Shared};
+use interpreter_runtime::SharedInterpreter;
 use member_sync::{MemberParts, Recorders, Settings, run_member};
 use object::request::Subresource;
 use object::status::{StatusCause, StatusDetails};
@@ -264,8 +264,8 @@ impl Hub {
     }
 }
 
-pub fn interpreter() -> Shared {
-    Shared::new(Interpreter::new(&[], &[], Arc::new(NoWebhooks)))
+pub fn interpreter() -> SharedInterpreter {
+    SharedInterpreter::built_in()
 }
 
 /// `status/reason` of a condition.

@@ -1,5 +1,6 @@
-//! JSON patch (RFC 6902) as kube-apiserver's library applies it: negative indices count from the end, replacing a missing
-//! key adds it, and null on the way to a target counts as absent.
+//! JSON patch (RFC 6902) as kube-apiserver's library applies it (json-patch v4): negative indices count from the end,
+//! replacing a missing key adds it, and null on the way to a target counts as absent. Karmada uses the next version of that
+//! library (v5), where replacing a missing key fails and adding at the root replaces the document.
 
 use serde_json::{Map, Value};
 
@@ -13,10 +14,28 @@ pub const COPIED_BYTES_MAX: usize = 3 << 20;
 /// Maximum number of nodes visited to find the depth of moved values in one patch.
 const MOVED_NODES_MAX: usize = 1 << 20;
 
-/// Applies a patch to a document. On an error the document may be half patched: work on a copy.
+/// The version of the library that is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    /// Of kube-apiserver.
+    V4,
+    /// Of Karmada.
+    V5,
+}
+
+/// Applies a patch to a document as kube-apiserver does. On an error the document may be half patched: work on a copy.
 ///
 /// No operation makes the document deeper than [`depth::DEPTH_MAX`], or deeper than it was if it already passes that.
 pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    apply_as(Dialect::V4, document, patch)
+}
+
+/// The same, as Karmada applies overrides and the patches of interpreter webhooks.
+pub fn apply_strict(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    apply_as(Dialect::V5, document, patch)
+}
+
+fn apply_as(dialect: Dialect, document: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let Value::Array(operations) = patch else {
         let word = kind_word(patch);
         let message =
@@ -37,12 +56,17 @@ pub fn apply(document: &mut Value, patch: &Value) -> Result<(), PatchError> {
             );
             return Err(PatchError::BadRequest(message));
         };
-        step(document, operation, &mut budget)?;
+        step(dialect, document, operation, &mut budget)?;
     }
     Ok(())
 }
 
-fn step(document: &mut Value, operation: &Map<String, Value>, budget: &mut Budget) -> Result<(), PatchError> {
+fn step(
+    dialect: Dialect,
+    document: &mut Value,
+    operation: &Map<String, Value>,
+    budget: &mut Budget,
+) -> Result<(), PatchError> {
     let kind = operation.get("op").and_then(Value::as_str).unwrap_or("unknown");
     let text = |field: &str| {
         let found = operation.get(field).and_then(Value::as_str);
@@ -51,20 +75,30 @@ fn step(document: &mut Value, operation: &Map<String, Value>, budget: &mut Budge
     let value = operation.get("value").unwrap_or(&Value::Null);
     match kind {
         "add" => {
-            budget.add(text("path")?, value)?;
-            locate(document, "add", text("path")?)?.add(value.clone())
+            let path = text("path")?;
+            budget.add(path, value)?;
+            match dialect {
+                Dialect::V5 if path.is_empty() => replace_root(document, kind, value),
+                _ => {
+                    locate(document, kind, path)?.add(value.clone()).map_err(|error| within(dialect, kind, path, error))
+                }
+            }
         }
-        "remove" => locate(document, "remove", text("path")?)?.remove().map(drop),
+        "remove" => {
+            let path = text("path")?;
+            let removed = locate(document, kind, path)?.remove();
+            removed.map(drop).map_err(|error| within(dialect, kind, path, error))
+        }
         "replace" => {
-            budget.add(text("path")?, value)?;
-            if !text("path")?.is_empty() {
-                return locate(document, "replace", text("path")?)?.set(value.clone());
+            let path = text("path")?;
+            budget.add(path, value)?;
+            if path.is_empty() {
+                return replace_root(document, kind, value);
             }
-            if !matches!(value, Value::Object(_) | Value::Array(_)) {
-                return Err(refused("replace operation value must be object or array".to_owned()));
+            if dialect == Dialect::V5 {
+                check_replaceable(document, path)?;
             }
-            *document = value.clone();
-            Ok(())
+            locate(document, kind, path)?.set(value.clone())
         }
         "move" => {
             let (from, path) = (text("from")?, text("path")?);
@@ -89,6 +123,34 @@ fn step(document: &mut Value, operation: &Map<String, Value>, budget: &mut Budge
             }
         }
         other => Err(refused(format!("Unexpected kind: {other}"))),
+    }
+}
+
+/// Refuses to replace what is not there.
+fn check_replaceable(document: &mut Value, path: &str) -> Result<(), PatchError> {
+    let missing =
+        |part: &str| refused(format!("replace operation does not apply: doc is missing {part}: {path}: missing value"));
+    match locate(document, "replace", path).map_err(|_| missing("path"))?.get() {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) | Err(_) => Err(missing("key")),
+    }
+}
+
+fn replace_root(document: &mut Value, operation: &str, value: &Value) -> Result<(), PatchError> {
+    if !matches!(value, Value::Object(_) | Value::Array(_)) {
+        return Err(refused(format!("{operation} operation value must be object or array")));
+    }
+    *document = value.clone();
+    Ok(())
+}
+
+/// Adds the operation and its path to an error, as the newer library does.
+fn within(dialect: Dialect, operation: &str, path: &str, error: PatchError) -> PatchError {
+    match (dialect, error) {
+        (Dialect::V5, PatchError::DoesNotApply(reason)) => {
+            refused(format!("error in {operation} for path: '{path}': {reason}"))
+        }
+        (_, error) => error,
     }
 }
 
@@ -264,6 +326,63 @@ mod tests {
         let mut patched = document.clone();
         let result = apply(&mut patched, &patch).ok().map(|()| patched);
         assert_eq!(result, expected, "{document} patched with {patch}");
+    }
+
+    #[test]
+    fn strict_operations_do_what_karmada_does() {
+        let doc = || json!({"spec": {"replicas": 1, "list": [1, 2], "n": null}});
+        let with_spec = |spec: Value| Ok(json!({"spec": spec}));
+        let missing = |text: &str| Err(format!("{text}: missing value"));
+        let cases = [
+            (
+                json!({"op": "replace", "path": "/spec/replicas", "value": 5}),
+                with_spec(json!({"replicas": 5, "list": [1, 2], "n": null})),
+            ),
+            (
+                json!({"op": "replace", "path": "/spec/n", "value": 5}),
+                with_spec(json!({"replicas": 1, "list": [1, 2], "n": 5})),
+            ),
+            (
+                json!({"op": "replace", "path": "/spec/list/-1", "value": 9}),
+                with_spec(json!({"replicas": 1, "list": [1, 9], "n": null})),
+            ),
+            (
+                json!({"op": "replace", "path": "/spec/replica", "value": 5}),
+                missing("replace operation does not apply: doc is missing key: /spec/replica"),
+            ),
+            (
+                json!({"op": "replace", "path": "/spec/list/2", "value": 5}),
+                missing("replace operation does not apply: doc is missing key: /spec/list/2"),
+            ),
+            (
+                json!({"op": "replace", "path": "/specs/replicas", "value": 5}),
+                missing("replace operation does not apply: doc is missing path: /specs/replicas"),
+            ),
+            (
+                json!({"op": "remove", "path": "/spec/replica"}),
+                missing("error in remove for path: '/spec/replica': Unable to remove nonexistent key: replica"),
+            ),
+            (
+                json!({"op": "add", "path": "/spec/new", "value": 5}),
+                with_spec(json!({"replicas": 1, "list": [1, 2], "n": null, "new": 5})),
+            ),
+            (
+                json!({"op": "add", "path": "/spec/list/7", "value": 5}),
+                Err("error in add for path: '/spec/list/7': Unable to access invalid index: 7: invalid index referenced"
+                    .to_owned()),
+            ),
+            (json!({"op": "add", "path": "", "value": {"all": "new"}}), Ok(json!({"all": "new"}))),
+            (
+                json!({"op": "add", "path": "", "value": 7}),
+                Err("add operation value must be object or array".to_owned()),
+            ),
+        ];
+        for (operation, expected) in cases {
+            let mut patched = doc();
+            let result = apply_strict(&mut patched, &json!([operation])).map(|()| patched);
+            let expected = expected.map_err(PatchError::DoesNotApply);
+            assert_eq!(result, expected, "{operation}");
+        }
     }
 
     #[test]

@@ -164,13 +164,13 @@ fn apply_field(manifest: &mut Object, overrider: &FieldOverrider) -> Result<(), 
         if !overrider.yaml.is_empty() {
             let mut inner: Value =
                 serde_saphyr::from_str(text).map_err(|error| unreadable("YAML", error.to_string()))?;
-            patch::json::apply(&mut inner, &field_patch(&overrider.yaml))?;
+            patch::json::apply_strict(&mut inner, &field_patch(&overrider.yaml))?;
             *text = yaml::to_string(&inner);
         } else if !overrider.json.is_empty() {
             let not_json = |error: serde_json::Error| unreadable("JSON", error.to_string());
             let order: Order = serde_json::from_str(text).map_err(not_json)?;
             let mut inner: Value = serde_json::from_str(text).map_err(not_json)?;
-            patch::json::apply(&mut inner, &field_patch(&overrider.json))?;
+            patch::json::apply_strict(&mut inner, &field_patch(&overrider.json))?;
             *text = ordered::to_string(&inner, &order);
         }
         Ok(())
@@ -188,7 +188,7 @@ fn apply_plaintext(manifest: &mut Object, overriders: &[PlaintextOverrider]) -> 
     }
     let operation = |o: &PlaintextOverrider| json!({"op": o.operator, "path": o.path, "value": o.value});
     let operations: Value = overriders.iter().map(operation).collect();
-    with_document(manifest, |document| Ok(patch::json::apply(document, &operations)?))?;
+    with_document(manifest, |document| Ok(patch::json::apply_strict(document, &operations)?))?;
     if manifest.kind().is_empty() || manifest.api_version().is_empty() {
         return Err(OverrideError::NoKindLeft);
     }

@@ -158,6 +158,10 @@ fn a_field_that_holds_a_document_is_patched_inside() {
     check_refused(number, over("json", "remove", "/a", Value::Null), "path(/data/file.x) is not string");
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap"});
     check_refused(bare, over("json", "remove", "/a", Value::Null), "no field");
+    for format in ["json", "yaml"] {
+        let mistyped = over(format, "replace", "/kee", json!(1));
+        check_refused(map(r#"{"key": 1}"#), mistyped, "doc is missing key: /kee: missing value");
+    }
 }
 
 #[test]
@@ -174,6 +178,8 @@ fn plaintext_is_one_patch_of_the_whole_object() {
     check(deployment.clone(), both, "/spec", json!({"replicas": 1, "new": {"a": [1, 2]}}));
     let absent = over(json!([{"path": "/spec/absent", "operator": "remove"}]));
     check_refused(deployment.clone(), absent, "remove");
+    let mistyped = over(json!([{"path": "/spec/replica", "operator": "replace", "value": 4}]));
+    check_refused(deployment.clone(), mistyped, "doc is missing key: /spec/replica: missing value");
     for path in ["/kind", "/apiVersion"] {
         check_refused(deployment.clone(), over(json!([{"path": path, "operator": "remove"}])), "without apiVersion");
     }
