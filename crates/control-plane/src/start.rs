@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api_host::{Additions, ApiHost};
 use apiserver::server::{Handlers, Server};
-use cluster_client::UserInfo;
+use cluster_client::{ClusterClient, UserInfo};
 use explain::Explainer;
 use member_sync::gate::Gate;
 use plane_api::admission::agents::AgentRestriction;
@@ -67,6 +67,11 @@ impl ControlPlane {
         Ok(Self { address, kubeconfig, server, host, components })
     }
 
+    /// Returns an in-process client.
+    pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
+        self.host.client(user)
+    }
+
     /// Returns when the process must be restarted, with the reason.
     pub async fn broken(&self) -> anyhow::Error {
         self.host.broken().await
@@ -121,6 +126,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
             Box::new(PeerEndpoint { tunnels }),
         ],
+        mounts: Vec::new(),
     }
 }
 
