@@ -94,7 +94,7 @@ fn roles_decide_what_a_user_sees_and_does() {
     expect(&manager, &config, &["--context", "east", "get", "clusters"], true, "");
     expect(&manager, &config, &["--context", "east", "get", "secrets", "-A"], false, "forbidden");
     expect(&manager, &config, &["--context", "east", "create", "configmap", "a"], false, "forbidden");
-    // What a user may not see does not exist, and the manager's own API is closed.
+    // An instance without a role does not exist, and the manager's own API is closed.
     let west = format!("https://127.0.0.1:{}/instances/west", manager.server.port());
     let north = format!("https://127.0.0.1:{}/instances/north", manager.server.port());
     for url in [&west, &north] {
@@ -150,7 +150,7 @@ fn roles_decide_what_a_user_sees_and_does() {
 fn wrong_passwords_lock_the_account_and_reveal_nothing() {
     let manager = with_user("bob");
     let config = manager.directory.path().join("bob.config");
-    let (_, unknown) = log_in(&manager, "nobody", "some wrong password", &config);
+    let (_, unknown) = log_in(&manager, "noone", "some wrong password", &config);
     let (_, wrong) = log_in(&manager, "bob", "some wrong password", &config);
     assert_eq!(unknown, wrong, "unknown users and wrong passwords look the same");
     let locked = || {

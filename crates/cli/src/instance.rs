@@ -67,7 +67,7 @@ struct NameArgs {
 struct CreateArgs {
     /// Name of the instance
     name: String,
-    /// Where the control plane runs.
+    /// Run the control plane in the process of the manager or in one of its own.
     #[arg(long, value_parser = ["in-process", "process"], default_value = "in-process", value_name = "MODE")]
     mode: String,
     /// File with the spec of the instance (YAML), as in `operator.karmada.io/v1alpha1 Karmada`.

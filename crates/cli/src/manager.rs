@@ -17,6 +17,9 @@ pub struct ManagerArgs {
     /// Allow kubeconfigs of imported instances and clusters to name addresses of this machine.
     #[arg(long)]
     allow_loopback_endpoints: bool,
+    /// Allow a ManagedCluster in several instances, which then manage the same objects.
+    #[arg(long)]
+    shared_members: bool,
 }
 
 pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
@@ -43,7 +46,8 @@ impl ManagerArgs {
         self.host.apply(&mut options.host)?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         options.server_command = vec![program.display().to_string(), "server".to_owned()];
-        options.endpoints.allow_loopback = self.allow_loopback_endpoints;
+        options.clusters.endpoints.allow_loopback = self.allow_loopback_endpoints;
+        options.clusters.shared_members = self.shared_members;
         Ok(options)
     }
 }

@@ -71,15 +71,6 @@ impl InstanceDirs {
         }
         Ok(removed)
     }
-
-    /// Returns the UIDs that have a directory, for instances whose object is gone.
-    pub fn uids(&self) -> io::Result<Vec<String>> {
-        match std::fs::read_dir(self.root.join("instances")) {
-            Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 fn is_uid(text: &str) -> bool {

@@ -12,6 +12,6 @@ pub mod plane;
 mod process;
 pub mod rights;
 pub mod running;
-mod secrets;
+pub mod secrets;
 pub mod statistics;
 mod status;

@@ -11,7 +11,7 @@ use cluster_client::{ClusterClient, RemoteConfig};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How requests reach a control plane.
+/// The connection to a control plane.
 #[derive(Clone)]
 pub enum Connection {
     /// In this process, as any user.

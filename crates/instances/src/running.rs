@@ -178,11 +178,6 @@ impl RunningInstances {
         failure
     }
 
-    /// Forgets failures, for a changed object.
-    pub fn forget_failures(&self, uid: &str) {
-        self.failures.lock().remove(uid);
-    }
-
     /// Asks for the start of a hibernating instance.
     pub fn ask_to_wake(&self, uid: &str) {
         self.woken.lock().insert(uid.to_owned());

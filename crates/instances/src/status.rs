@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::decide::Decision;
 use crate::running::RunningInstance;
 
-/// What else belongs into the status.
+/// The inputs of a status.
 pub struct Report<'a> {
     pub decision: &'a Decision,
     pub running: Option<&'a RunningInstance>,

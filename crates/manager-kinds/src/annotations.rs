@@ -20,7 +20,7 @@ const DISPLAY_NAME_MAX: usize = 60;
 const DESCRIPTION_MAX: usize = 1000;
 const HIBERNATE_MIN: Duration = Duration::from_secs(1);
 
-/// How a control plane runs.
+/// The place where a control plane runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// In the manager's process.

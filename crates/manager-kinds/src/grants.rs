@@ -1,4 +1,4 @@
-//! Who may do what: bindings, roles, groups, workspaces and folders → the roles of a user, with the bindings that grant them.
+//! Permissions: bindings, roles, groups, workspaces and folders → the roles of a user, with the bindings that grant them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

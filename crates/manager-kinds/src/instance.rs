@@ -18,7 +18,6 @@ pub const KARMADA_VERSION: &str = "v1.18.2";
 pub mod condition {
     pub const READY: &str = "Ready";
     pub const API_SERVING: &str = "APIServing";
-    pub const CREDENTIALS_VALID: &str = "CredentialsValid";
     pub const SPEC_IGNORED: &str = "SpecIgnored";
 }
 

@@ -22,7 +22,7 @@ pub struct ExternalEtcd {
     pub prefix: Option<String>,
 }
 
-/// What the spec asks for.
+/// The control plane that a spec describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlaneSpec {
     /// Flags of `flotilla server`.

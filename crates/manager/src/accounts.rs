@@ -155,7 +155,9 @@ impl Attempts {
     }
 
     fn succeeded(&mut self, keys: &[String]) {
-        keys.iter().for_each(|key| drop(self.failures.remove(key)));
+        keys.iter().for_each(|key| {
+            self.failures.remove(key);
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use apiserver::context::Context;
 use apiserver::server::Server;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
-use manager_kinds::{KARMADAS, annotations, spec};
+use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, annotations, spec};
 use object::{FieldError, FieldPath, Object, Status};
 
 /// Refuses instances whose flags no server accepts, and the deletion of protected instances.
@@ -41,6 +41,36 @@ impl Admission for InstanceRules {
             let error = FieldError::invalid(FieldPath::new("spec"), flags.join(" "), problem);
             Status::invalid(&kind.group_kind(), attributes.name_in_refusals(Some(object)), &[error])
         })
+    }
+}
+
+/// Refuses the deletion of clusters that are joined to instances.
+pub struct InventoryRules;
+
+#[async_trait]
+impl Admission for InventoryRules {
+    fn name(&self) -> &'static str {
+        "InventoryRules"
+    }
+
+    async fn validate(
+        &self,
+        _server: &Server,
+        _ctx: &Context,
+        attributes: &Attributes<'_>,
+        _object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let kind = &attributes.resource.kind;
+        if kind.gvk != MANAGED_CLUSTERS.gvk() || attributes.operation != Operation::Delete {
+            return Ok(());
+        }
+        let joined = attributes.old.map(|old| old.items(&["status", "joinedTo"])).unwrap_or_default();
+        let names: Vec<&str> = joined.iter().filter_map(|entry| entry["instance"].as_str()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let why = format!("the cluster is joined to {}: empty spec.instances first", names.join(", "));
+        Err(Status::forbidden(&kind.group_resource(), attributes.name, why))
     }
 }
 

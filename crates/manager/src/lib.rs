@@ -7,6 +7,7 @@ pub mod access;
 pub mod accounts;
 mod admission;
 mod bootstrap;
+mod clusters;
 mod endpoints;
 mod forward;
 mod identity;
@@ -19,6 +20,7 @@ mod role_sync;
 mod start;
 pub mod tokens;
 
+pub use clusters::ImportPolicy;
 pub use options::Options;
 pub use planes::{PlaneFlags, PlaneFlagsParser};
 pub use start::Manager;

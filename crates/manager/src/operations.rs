@@ -33,7 +33,7 @@ const READY_POLL: Duration = Duration::from_millis(20);
 const IMPORT_SECRET_SUFFIX: &str = "import";
 const IMPORT_KEY: &str = "kubeconfig";
 
-/// What is lost or left when an instance is deleted.
+/// The consequences of deleting an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletionPreview {
     /// Clusters that are still joined; the deletion waits for their removal.

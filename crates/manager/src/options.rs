@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use instances::import::EndpointPolicy;
-
+use crate::clusters::ImportPolicy;
 use crate::planes::PlaneFlagsParser;
 
 /// Context, cluster and user in the administrator's kubeconfig; it is written to `manager.config`.
@@ -18,8 +17,8 @@ pub struct Options {
     pub plane_flags: PlaneFlagsParser,
     /// Program and first arguments that run `flotilla server`.
     pub server_command: Vec<String>,
-    /// Addresses that imported control planes and clusters may have.
-    pub endpoints: EndpointPolicy,
+    /// Rules for imported control planes and clusters.
+    pub clusters: ImportPolicy,
 }
 
 impl Options {
@@ -28,7 +27,7 @@ impl Options {
             host: api_host::Options::new(CONTEXT, data_dir, bind),
             plane_flags,
             server_command: Vec::new(),
-            endpoints: EndpointPolicy::default(),
+            clusters: ImportPolicy::default(),
         }
     }
 }

@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Rights;
 use crate::accounts::Accounts;
-use crate::admission::InstanceRules;
+use crate::admission::{InstanceRules, InventoryRules};
+use crate::clusters::ClusterImport;
 use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
 use crate::operations::Operations;
 use crate::options::Options;
@@ -47,7 +48,8 @@ pub struct Manager {
 impl Manager {
     /// Returns when the API answers. Instances start in the background.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let Options { mut host, plane_flags, server_command, endpoints } = options;
+        let Options { mut host, plane_flags, server_command, clusters } = options;
+        let endpoints = clusters.endpoints;
         let factory: Arc<dyn PlaneFactory> = Arc::new(Planes { parse: plane_flags, server_command });
         let tokens = Arc::new(AccessTokens::default());
         host.issued_tokens = Some(tokens.clone());
@@ -57,7 +59,7 @@ impl Manager {
             kinds: manager_kinds::kinds(),
             objects: bootstrap::objects(),
             judges: Vec::new(),
-            admission: vec![Box::new(InstanceRules { factory: Arc::clone(&factory) })],
+            admission: vec![Box::new(InstanceRules { factory: Arc::clone(&factory) }), Box::new(InventoryRules)],
         };
         let open = ApiHost::open(&host, additions).await?;
         let client = open.client(UserInfo::new(CONTROLLERS.0, CONTROLLERS.1))?;
@@ -95,7 +97,9 @@ impl Manager {
             ],
             mounts: vec![Box::new(proxy)],
         })?;
-        let controllers = start_controllers(&serving, &lifecycle, &rights, client, shares_storage, &stop)?;
+        let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
+        let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, client };
+        let controllers = start_controllers(&serving, work, shares_storage, &stop)?;
         let (address, kubeconfig) = (serving.address, serving.kubeconfig.clone());
         rights.synced().await;
         Ok(Self { address, kubeconfig, operations, lifecycle, host: serving, stop, controllers })
@@ -117,29 +121,37 @@ impl Manager {
     }
 }
 
+/// The controllers of the manager.
+struct Work {
+    lifecycle: Lifecycle,
+    rights: Rights,
+    clusters: ClusterImport,
+    client: ClusterClient,
+}
+
 /// Runs the controllers; with shared storage only on the holder of the lease.
 fn start_controllers(
     host: &ApiHost,
-    lifecycle: &Lifecycle,
-    rights: &Rights,
-    client: ClusterClient,
+    work: Work,
     shares_storage: bool,
     stop: &CancellationToken,
 ) -> anyhow::Result<JoinHandle<()>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let (lifecycle, rights) = (lifecycle.clone(), rights.clone());
+    let Work { lifecycle, rights, clusters, client } = work;
     let elected = client.clone();
     let run = move |cancel: CancellationToken| {
         let core = core_controllers::run(clients.clone(), parameters.clone(), cancel.clone());
         let statistics = instances::statistics::run(client.clone(), Arc::clone(lifecycle.running()), cancel.clone());
         let roles = role_sync::run(client.clone(), rights.clone(), cancel.clone());
+        let inventory = clusters.clone().run(cancel.clone());
         let instances = lifecycle.clone().run(cancel);
         async move {
             let mut running = tokio::task::JoinSet::new();
             running.spawn(core);
             running.spawn(statistics);
             running.spawn(roles);
+            running.spawn(inventory);
             running.spawn(instances);
             while let Some(ended) = running.join_next().await {
                 if let Err(error) = ended {

@@ -37,7 +37,7 @@ pub struct TokenInfo {
     pub expires_at: String,
 }
 
-/// What a token is valid for.
+/// The scope of a new token.
 pub struct TokenRequest<'a> {
     pub user: &'a User,
     /// Path segment and UID of the only instance it is for.

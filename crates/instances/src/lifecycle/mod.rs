@@ -41,7 +41,7 @@ const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 /// Longest wait for a hibernating plane.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the controller works with.
+/// Clients, settings and state of the controller.
 pub struct LifecycleDeps {
     /// The manager's own API, with all rights.
     pub client: ClusterClient,

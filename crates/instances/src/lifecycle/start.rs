@@ -166,7 +166,7 @@ impl Lifecycle {
     }
 }
 
-/// Returns the UID of the plane's namespace kube-system, which tells planes apart.
+/// Returns the UID of the plane's namespace kube-system, which identifies the plane.
 async fn identity(started: &StartedPlane) -> Result<String, String> {
     let namespaces = GroupVersionResource::new("", "v1", "namespaces");
     let found = started.admin.get(ResourceRef::cluster(&namespaces, "kube-system")).await;
