@@ -40,11 +40,21 @@ impl Flotilla {
 
     /// Starts on any address of this machine, for clients in network namespaces.
     pub fn start_on(data_dir: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
+        Self::launch(("server", "karmada-apiserver.config"), data_dir, address, arguments)
+    }
+
+    /// Starts a manager on a directory of the caller.
+    pub fn start_manager(data_dir: &Path, port: u16, arguments: &[&str]) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Self::launch(("manager", "manager.config"), data_dir, address, arguments)
+    }
+
+    fn launch((command, kubeconfig): (&str, &str), data_dir: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
         let log = std::fs::File::create(data_dir.join("server.log")).expect("a log file");
-        let kubeconfig = data_dir.join("karmada-apiserver.config");
+        let kubeconfig = data_dir.join(kubeconfig);
         let _ = std::fs::remove_file(&kubeconfig);
         let child = Command::new(binary())
-            .args(["server", "--bind", &address.to_string(), "--data-dir"])
+            .args([command, "--bind", &address.to_string(), "--data-dir"])
             .arg(data_dir)
             .args(arguments)
             .stdin(Stdio::null())

@@ -14,6 +14,7 @@ pub mod karmada_plane;
 pub mod kube_apiserver;
 pub mod light_fleet;
 pub mod light_member;
+pub mod manager;
 pub mod member;
 pub mod netns;
 pub mod normalize;

@@ -141,9 +141,15 @@ fn the_compose_file_names_only_existing_files() {
 
 #[test]
 fn units_use_flags_the_server_has() {
-    let help = Command::new(binary()).args(["server", "--help"]).output().expect("flotilla runs");
-    let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    for file in ["systemd/flotilla.service", "systemd/replica.conf", "README.md", "compose/compose.yaml"] {
+    for (command, file) in [
+        ("server", "systemd/flotilla.service"),
+        ("manager", "systemd/flotilla-manager.service"),
+        ("server", "systemd/replica.conf"),
+        ("server", "README.md"),
+        ("server", "compose/compose.yaml"),
+    ] {
+        let help = Command::new(binary()).args([command, "--help"]).output().expect("flotilla runs");
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let content = read(file);
         let commands = content.lines().filter(|line| {
             line.starts_with("ExecStart=/") || line.contains("FLOTILLA_ARGS=") || line.trim_start().starts_with("- --")
@@ -154,7 +160,7 @@ fn units_use_flags_the_server_has() {
             word.starts_with("--").then(|| word.split('=').next().unwrap_or(word))
         }) {
             seen += 1;
-            assert!(help.contains(&format!("{flag} ")), "{file} uses {flag}, which `flotilla server` does not have");
+            assert!(help.contains(&format!("{flag} ")), "{file} uses {flag}, which `flotilla {command}` does not have");
         }
         assert!(seen > 0, "{file} starts nothing");
     }

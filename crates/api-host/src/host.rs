@@ -249,6 +249,7 @@ fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Aut
         service_accounts: ServiceAccountConfig::new(SERVICE_ACCOUNT_ISSUER, signer),
         oidc: options.oidc.clone(),
         static_tokens: options.static_tokens.clone(),
+        issued_tokens: options.issued_tokens.clone(),
         anonymous: options.anonymous,
     }))
 }

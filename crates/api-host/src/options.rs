@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::audit::{Level, Policy, Rotation};
-use apiserver::auth::OidcConfig;
+use apiserver::auth::{OidcConfig, TokenAuthenticator};
 use apiserver::documents::Version;
 use apiserver::limits::LimitsConfig;
 use object::request::User;
@@ -47,6 +48,8 @@ pub struct Options {
     pub oidc: Option<OidcConfig>,
     /// Tokens from a file, each with its user.
     pub static_tokens: Vec<(Secret, User)>,
+    /// Tokens that a component of this server issues and revokes.
+    pub issued_tokens: Option<Arc<dyn TokenAuthenticator>>,
     /// Serves health, version and `kube-public/cluster-info` to callers without credentials.
     pub anonymous: bool,
     /// Names of admission steps to disable.
@@ -72,6 +75,7 @@ impl Options {
             event_ttl: Duration::from_secs(3600),
             oidc: None,
             static_tokens: Vec::new(),
+            issued_tokens: None,
             anonymous: true,
             admission_off: Vec::new(),
         }

@@ -31,5 +31,10 @@ pub trait Extension: Send + Sync {
         false
     }
 
+    /// Callers without credentials may use it: a login.
+    fn serves_anonymous(&self) -> bool {
+        false
+    }
+
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;
 }

@@ -23,6 +23,7 @@ pub mod http;
 pub mod limits;
 mod managed;
 pub mod metrics;
+pub mod mount;
 pub mod outgoing;
 pub mod request;
 pub mod respond;

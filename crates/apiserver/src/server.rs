@@ -19,6 +19,7 @@ use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
+use crate::mount::Mount;
 use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
@@ -42,6 +43,7 @@ pub struct ServerConfig {
 pub struct Handlers {
     pub connect: Vec<Box<dyn ConnectHandler>>,
     pub extensions: Vec<Box<dyn Extension>>,
+    pub mounts: Vec<Box<dyn Mount>>,
 }
 
 pub struct Server {
@@ -109,6 +111,12 @@ impl Server {
     pub fn extension(&self, path: &str) -> Option<&dyn Extension> {
         let mut extensions = self.handlers.get()?.extensions.iter().map(|extension| &**extension);
         extensions.find(|extension| extension.handles(path))
+    }
+
+    /// Returns the mounted API that a path belongs to.
+    pub fn mount(&self, path: &str) -> Option<&dyn Mount> {
+        let mut mounts = self.handlers.get()?.mounts.iter().map(|mount| &**mount);
+        mounts.find(|mount| mount.handles(path))
     }
 
     /// Says that everything a client relies on is in place; `/readyz` turns green.

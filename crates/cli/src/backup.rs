@@ -84,6 +84,16 @@ pub async fn run(console: &Console, args: BackupArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Backs up the control plane in a data directory, running or stopped.
+pub async fn back_up_directory(
+    console: &Console,
+    directory: PathBuf,
+    file: &std::path::Path,
+    force: bool,
+) -> anyhow::Result<()> {
+    take(console, &StateStorage::Directory(directory), file, force).await
+}
+
 async fn take(console: &Console, place: &StateStorage, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
     anyhow::ensure!(force || !path.exists(), "{} already exists: choose another name, or use --force", path.display());
     let started = std::time::Instant::now();

@@ -9,7 +9,7 @@ use ::karmadactl::{plane, program};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::{agent, backup, completion, doctor, image, member, prepare, registry, server, testbed};
+use crate::{agent, backup, completion, doctor, image, instance, manager, member, prepare, registry, server, testbed};
 
 /// A multi-cluster Kubernetes control plane in one binary.
 #[derive(Parser)]
@@ -38,6 +38,10 @@ enum LogFormat {
 enum Command {
     /// Run the control plane: API server, storage, certificates and controllers in one process.
     Server(Box<server::ServerArgs>),
+    /// Run the manager of many control planes: creates, imports, runs and proxies instances.
+    Manager(Box<manager::ManagerArgs>),
+    Instance(Box<instance::InstanceArgs>),
+    Login(instance::login::LoginArgs),
     /// Run the agent of a pull-mode member: register it, apply its works, report its status and capacity.
     Agent(Box<agent::AgentArgs>),
     /// Run a lightweight Kubernetes cluster: API server, workload controllers, scheduler and nodes in one process.
@@ -73,6 +77,9 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
     start_logging(&cli)?;
     match cli.command {
         Command::Server(args) => block_on(server::run(*args)),
+        Command::Manager(args) => block_on(manager::run(*args)),
+        Command::Instance(args) => block_on(async move { instance::run(&Console::standard(name), *args).await }),
+        Command::Login(args) => block_on(async move { instance::login::run(&Console::standard(name), args).await }),
         Command::Agent(args) => block_on(async move { agent::run(&Console::standard(name), *args).await }),
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
@@ -139,7 +146,8 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
             "doctor",
         ],
     ),
-    ("Servers", &["server", "agent", "member", "registry"]),
+    ("Servers", &["server", "manager", "agent", "member", "registry"]),
+    ("Instances", &["instance", "login"]),
     ("Members", &["join", "unjoin", "token", "register", "unregister", "cordon", "uncordon", "taint"]),
     (
         "Resources",

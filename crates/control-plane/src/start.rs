@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api_host::{Additions, ApiHost};
 use apiserver::server::{Handlers, Server};
-use cluster_client::User;
+use cluster_client::{ClusterClient, User};
 use explain::Explainer;
 use member_sync::gate::Gate;
 use plane_api::admission::agents::AgentRestriction;
@@ -68,6 +68,11 @@ impl ControlPlane {
         Ok(Self { address, kubeconfig, server, host, components })
     }
 
+    /// Returns an in-process client.
+    pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
+        self.host.client(user)
+    }
+
     /// Returns when the process must be restarted, with the reason.
     pub async fn broken(&self) -> anyhow::Error {
         self.host.broken().await
@@ -122,6 +127,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
             Box::new(PeerEndpoint { tunnels }),
         ],
+        mounts: Vec::new(),
     }
 }
 

@@ -32,6 +32,12 @@ impl Secret {
     }
 }
 
+/// Returns the SHA-256 of a token in hexadecimal, to store instead of the token.
+pub fn hash(token: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Compares two byte strings without revealing by its duration where, or in which length, they differ.
 pub fn constant_time_eq(expected: &[u8], candidate: &[u8]) -> bool {
     // Comparing MACs under a fixed key of equal length makes ring's constant-time check independent of the inputs.

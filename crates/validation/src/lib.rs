@@ -10,4 +10,4 @@ pub mod schema;
 mod search;
 
 pub use cluster::name_problems as cluster_name_problems;
-pub use rows::kinds;
+pub use rows::{Row, custom_kind, kinds};

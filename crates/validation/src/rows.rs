@@ -26,15 +26,16 @@ const CUSTOM: Priority = Priority { group: 1000, version: 100 };
 /// Priority that the APIServices of Karmada's aggregated servers request.
 const AGGREGATED: Priority = Priority { group: 2000, version: 10 };
 
-struct Row {
-    resource: Resource,
+/// A kind that behaves as if a CustomResourceDefinition defined it.
+pub struct Row {
+    pub resource: Resource,
     /// The name of the type in the tables.
-    ty: &'static str,
-    short: &'static [&'static str],
-    categories: &'static [&'static str],
-    status: bool,
+    pub ty: &'static str,
+    pub short: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub status: bool,
     /// Heading, type and path of each column in addition to the name.
-    columns: &'static [(&'static str, &'static str, &'static str)],
+    pub columns: &'static [(&'static str, &'static str, &'static str)],
 }
 
 const AGE: (&str, &str, &str) = ("AGE", "date", ".metadata.creationTimestamp");
@@ -115,9 +116,13 @@ pub fn kinds(features: &Features) -> Vec<Kind> {
 
 /// A kind Karmada defines by CustomResourceDefinition: its schema is enforced, and it behaves as custom objects do.
 fn custom(schemas: &Schemas, row: &Row) -> Kind {
+    let is_binding = row.resource.plural.ends_with("resourcebindings");
+    custom_kind(schemas, row, if is_binding { Arc::new(Bindings) } else { Arc::new(Custom) })
+}
+
+/// Builds such a kind with the rules of a strategy.
+pub fn custom_kind(schemas: &Schemas, row: &Row, strategy: Arc<dyn Strategy>) -> Kind {
     let columns = row.columns.iter().map(|(name, ty, path)| json!({ "name": name, "type": ty, "jsonPath": path }));
-    let strategy: Arc<dyn Strategy> =
-        if row.resource.plural.ends_with("resourcebindings") { Arc::new(Bindings) } else { Arc::new(Custom) };
     let status = row.status.then(|| status(&row.resource)).into_iter().collect();
     Kind {
         short_names: owned(row.short),

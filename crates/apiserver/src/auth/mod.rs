@@ -34,7 +34,7 @@ pub use front_proxy::FrontProxyConfig;
 pub use oidc::OidcConfig;
 pub use policy::LivePolicy;
 pub use service_account::ServiceAccountConfig;
-pub use token::TokenUser;
+pub use token::{TokenAuthenticator, TokenUser};
 
 /// The key in the user's extra that identifies the credential.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -46,6 +46,8 @@ pub struct AuthConfig {
     pub service_accounts: ServiceAccountConfig,
     pub oidc: Option<OidcConfig>,
     pub static_tokens: Vec<(Secret, User)>,
+    /// Tokens that another component issues and revokes.
+    pub issued_tokens: Option<Arc<dyn TokenAuthenticator>>,
     /// Opens health, version and `kube-public/cluster-info` to callers without credentials.
     pub anonymous: bool,
 }
@@ -65,7 +67,12 @@ impl Auth {
         Self {
             certificates: certificate::Certificates::new(config.client_ca),
             front_proxy: config.front_proxy.map(front_proxy::FrontProxy::new),
-            tokens: token::Tokens::new(config.service_accounts, config.oidc, config.static_tokens),
+            tokens: token::Tokens::new(
+                config.service_accounts,
+                config.oidc,
+                config.static_tokens,
+                config.issued_tokens,
+            ),
             policy: LivePolicy::default(),
             anonymous,
         }
@@ -94,13 +101,16 @@ impl Auth {
             }
         }
         if let Some(token) = token::bearer(headers) {
-            match self.tokens.caller(server, token).await {
+            match self.tokens.caller(server, token, &info.path).await {
                 Ok(user) => return Ok(user),
                 Err(reason) => {
                     tracing::debug!(reason, peer = %peer.address, "bearer token refused");
                     refused = true;
                 }
             }
+        }
+        if !refused && server.extension(&info.path).is_some_and(|extension| extension.serves_anonymous()) {
+            return Ok(Arc::new(User::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])));
         }
         match &self.anonymous {
             Some(anonymous) if !refused && is_open_to_all(info) => Ok(anonymous.clone()),

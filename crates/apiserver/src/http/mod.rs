@@ -19,6 +19,7 @@ use crate::audit::Record;
 use crate::context::Context;
 use crate::extension::ExtensionRequest;
 use crate::limits::Slot;
+use crate::mount::MountRequest;
 use crate::request::RequestInfo;
 use crate::respond::{self, Body};
 use crate::server::Server;
@@ -50,6 +51,7 @@ pub struct Incoming {
     /// Present on requests that may be upgraded to a raw stream (exec, port-forward, proxied WebSockets).
     pub upgrade: Option<hyper::upgrade::OnUpgrade>,
     pub uri: http::Uri,
+    pub peer_address: SocketAddr,
 }
 
 /// Serves one request. Every error is a response.
@@ -91,12 +93,13 @@ async fn answer(
         body,
         upgrade: parts.extensions.remove::<hyper::upgrade::OnUpgrade>(),
         uri: parts.uri,
+        peer_address: peer.address,
     };
     let head_only = incoming.method == Method::HEAD;
     let undisturbed = if known.is_none() { server.disturbance.strike(&info.path) } else { Ok(()) };
     let answered = match undisturbed {
         // A panic fails its request and not the connection with all its other requests.
-        Ok(()) => match AssertUnwindSafe(admit(&server, &peer, known, incoming, &record)).catch_unwind().await {
+        Ok(()) => match AssertUnwindSafe(route(&server, &peer, known, incoming, &record)).catch_unwind().await {
             Ok(answered) => answered,
             Err(_) => {
                 record.panicked();
@@ -132,7 +135,38 @@ fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> Requ
     let mut info = RequestInfo::parse(&parts.method, parts.uri.path(), query);
     info.long_running =
         server.connect_handlers().find_map(|handler| handler.is_long_running(&parts.method, &info, query));
+    if server.mount(&info.path).is_some() {
+        // The mounted API has its own limits.
+        info.long_running = Some(true);
+    }
     info
+}
+
+/// Hands requests for a mounted API over before they are authorized here.
+async fn route(
+    server: &Arc<Server>,
+    peer: &Arc<Peer>,
+    known: Option<Arc<User>>,
+    incoming: Incoming,
+    record: &Record,
+) -> Result<Response<Body>, Status> {
+    let Some(mount) = server.mount(&incoming.info.path) else {
+        return admit(server, peer, known, incoming, record).await;
+    };
+    let caller = match known {
+        Some(user) => Some(user),
+        None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await.ok(),
+    };
+    let mut user = None;
+    if let Some(caller) = &caller {
+        record.authenticated(caller);
+        let acting = server.auth.impersonated(server, caller, &incoming.headers, &incoming.info).await?;
+        record.impersonated(caller, &acting);
+        user = Some(acting);
+    }
+    let response = mount.serve(server, MountRequest { incoming, peer: Arc::clone(peer), user }).await?;
+    record.response(&response);
+    Ok(response)
 }
 
 /// Authenticates and authorizes the caller, then dispatches the request when there is a slot for it.

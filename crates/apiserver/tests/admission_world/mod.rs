@@ -109,6 +109,7 @@ impl World {
             ),
             oidc: None,
             static_tokens: vec![user("admin", &["system:masters"]), user("bob", &["team-a"])],
+            issued_tokens: None,
             anonymous: true,
         });
         let mut steps: Vec<Box<dyn Admission>> = vec![
@@ -131,7 +132,7 @@ impl World {
             event_ttl: Duration::from_secs(3600),
             stop: CancellationToken::new(),
         });
-        server.install(apiserver::server::Handlers { connect: Vec::new(), extensions });
+        server.install(apiserver::server::Handlers { connect: Vec::new(), extensions, mounts: Vec::new() });
         server.set_ready();
         let world = Self { server, audit_log };
         for (name, labels) in [("team", json!({"tier": "prod"})), ("other", json!({}))] {

@@ -113,6 +113,7 @@ impl World {
             service_accounts: ServiceAccountConfig::new(ISSUER, signer.clone()),
             oidc,
             static_tokens: vec![(Secret::new(BOB_TOKEN), bob)],
+            issued_tokens: None,
             anonymous: true,
         });
         let mut steps: Vec<Box<dyn Admission>> = vec![Box::new(EscalationCheck)];

@@ -39,7 +39,16 @@ pub struct Schemas {
 
 impl Schemas {
     pub fn read() -> Self {
-        let types = TABLES.iter().flat_map(|text| table::read(text));
+        Self::of(TABLES)
+    }
+
+    /// Reads other tables. They can use the types that Karmada's groups share.
+    pub fn with_shared(tables: &[&'static str]) -> Self {
+        Self::of(&[&TABLES[..1], tables].concat())
+    }
+
+    fn of(tables: &[&'static str]) -> Self {
+        let types = tables.iter().flat_map(|text| table::read(text));
         Self { types: types.collect(), kubernetes: kinds::schemas::described() }
     }
 

@@ -1,0 +1,97 @@
+//! Flags of every API server of ours: its address, storage, audit log, identities and limits.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api_host::Storage;
+use clap::{Args, ValueEnum};
+
+#[derive(Args)]
+pub struct HostArgs {
+    /// Directory for state, keys and kubeconfigs [default: ~/.flotilla].
+    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free port.
+    #[arg(long, default_value = "127.0.0.1:5443", value_name = "HOST:PORT")]
+    pub bind: SocketAddr,
+    /// Additional DNS name or IP address for the server certificate (can be repeated).
+    #[arg(long = "tls-san", value_name = "NAME")]
+    names: Vec<String>,
+    /// URL written into kubeconfigs, if clients do not reach the server at --bind.
+    #[arg(long, value_name = "URL")]
+    advertise_url: Option<String>,
+    /// Address at which other servers on the same etcd reach this one [default: --bind, or the local address of the route to etcd].
+    #[arg(long, value_name = "HOST:PORT")]
+    peer_address: Option<String>,
+    /// Storage for objects: the data directory, an etcd cluster, or memory only (for tests).
+    #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
+    storage: StorageKind,
+    /// Comma-separated etcd endpoints.
+    #[arg(long, value_delimiter = ',', value_name = "URL")]
+    etcd_servers: Vec<String>,
+    #[command(flatten)]
+    etcd: crate::etcd::EtcdArgs,
+    #[command(flatten)]
+    audit: crate::audit::AuditArgs,
+    /// Time to live of events, in seconds.
+    #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
+    event_ttl: u64,
+    #[command(flatten)]
+    identity: crate::identity::IdentityArgs,
+    /// Comma-separated admission plugins to disable.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    disable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    limits: crate::limits::LimitsArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StorageKind {
+    Embedded,
+    Etcd,
+    Memory,
+}
+
+impl HostArgs {
+    /// Returns the data directory; `default_name` is its name in the home directory.
+    pub fn data_dir(&self, default_name: &str) -> anyhow::Result<PathBuf> {
+        match &self.data_dir {
+            Some(directory) => Ok(directory.clone()),
+            None => {
+                let home = std::env::var_os("HOME").context("HOME is not set: use --data-dir DIR")?;
+                Ok(PathBuf::from(home).join(default_name))
+            }
+        }
+    }
+
+    pub fn apply(self, host: &mut api_host::Options) -> anyhow::Result<()> {
+        host.storage = self.storage()?;
+        host.names = self.names;
+        host.advertise = self.advertise_url;
+        host.peer_address = self.peer_address;
+        self.audit.apply(host)?;
+        host.event_ttl = Duration::from_secs(self.event_ttl);
+        host.oidc = self.identity.oidc()?;
+        host.static_tokens = self.identity.tokens()?;
+        host.anonymous = self.identity.anonymous_auth;
+        host.admission_off.extend(self.disable_admission_plugins);
+        self.limits.apply(&mut host.limits);
+        Ok(())
+    }
+
+    fn storage(&self) -> anyhow::Result<Storage> {
+        if self.storage != StorageKind::Etcd && !self.etcd_servers.is_empty() {
+            bail!("--etcd-servers requires --storage etcd");
+        }
+        Ok(match self.storage {
+            StorageKind::Embedded => Storage::Embedded,
+            StorageKind::Memory => Storage::Memory,
+            StorageKind::Etcd if self.etcd_servers.is_empty() => {
+                bail!("--storage etcd requires --etcd-servers https://HOST:2379[,...]")
+            }
+            StorageKind::Etcd => Storage::Etcd(self.etcd.options(&self.etcd_servers)?),
+        })
+    }
+}

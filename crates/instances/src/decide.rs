@@ -1,0 +1,224 @@
+//! Decides the next step in the life cycle of one instance, from its object and what is known about its plane.
+
+use std::time::Duration;
+
+use manager_kinds::annotations::{Mode, Settings};
+use manager_kinds::spec::PlaneSpec;
+
+/// Failed starts after which an instance is shown as degraded rather than failed.
+pub const FAILURES_DEGRADED: u32 = 5;
+/// Failed probes in a row after which an instance is degraded.
+pub const PROBES_DEGRADED: u32 = 2;
+
+/// The phase of an instance, `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Pending,
+    Starting,
+    Running,
+    Degraded,
+    Suspended,
+    Hibernated,
+    Deleting,
+    Failed,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Starting => "Starting",
+            Self::Running => "Running",
+            Self::Degraded => "Degraded",
+            Self::Suspended => "Suspended",
+            Self::Hibernated => "Hibernated",
+            Self::Deleting => "Deleting",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// The plane of an instance as it runs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningFacts {
+    /// The settings it was started with.
+    pub fingerprint: String,
+    pub restarted_at: Option<String>,
+    /// Why it must be restarted.
+    pub broken: Option<String>,
+    pub idle: Duration,
+    pub failed_probes: u32,
+    pub probe_message: String,
+}
+
+/// Joined clusters of the plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clusters {
+    /// Not asked: the decision does not depend on it, or no plane runs.
+    NotAsked,
+    Count(usize),
+    Unknown(String),
+}
+
+/// Everything a decision depends on.
+#[derive(Clone, Debug)]
+pub struct Inputs<'a> {
+    pub is_deleting: bool,
+    pub has_finalizer: bool,
+    pub keeps_plane: bool,
+    /// The phase in the status is Hibernated.
+    pub was_hibernated: bool,
+    pub settings: &'a Settings,
+    pub spec: &'a PlaneSpec,
+    /// Problems of a stored spec that today's rules refuse.
+    pub spec_problem: Option<String>,
+    /// The settings the plane should be started with.
+    pub fingerprint: String,
+    pub running: Option<RunningFacts>,
+    pub clusters: Clusters,
+    pub is_woken: bool,
+    /// Failed starts: their number, the last message and the time until the next attempt.
+    pub failure: Option<(u32, String, Duration)>,
+}
+
+/// The next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Nothing,
+    /// Set the finalizer and the label that karmada-operator sets.
+    Adopt,
+    Start,
+    Stop,
+    Restart,
+    /// Stop the plane, move its data away and remove the finalizer.
+    Remove {
+        keeps_plane: bool,
+    },
+    /// The object is going without our finalizer: stop the plane and leave its data.
+    Forget,
+}
+
+/// A step with the state to report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub step: Step,
+    pub phase: Phase,
+    pub is_ready: bool,
+    pub reason: &'static str,
+    pub message: String,
+    /// Look again after this time.
+    pub again: Option<Duration>,
+}
+
+impl Decision {
+    fn new(step: Step, phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { step, phase, is_ready: false, reason, message: message.into(), again: None }
+    }
+
+    fn ready(mut self, is_ready: bool) -> Self {
+        self.is_ready = is_ready;
+        self
+    }
+
+    fn again(mut self, wait: Duration) -> Self {
+        self.again = Some(wait);
+        self
+    }
+}
+
+/// Returns true if the decision depends on the number of joined clusters.
+pub fn needs_clusters(is_deleting: bool, keeps_plane: bool, settings: &Settings) -> bool {
+    settings.mode != Mode::Imported && ((is_deleting && !keeps_plane) || settings.hibernate_after.is_some())
+}
+
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    if inputs.is_deleting {
+        return decide_deletion(inputs);
+    }
+    if !inputs.has_finalizer {
+        return Decision::new(Step::Adopt, Phase::Pending, "Progressing", "the instance has been accepted");
+    }
+    if let Some(problem) = &inputs.spec_problem {
+        return Decision::new(Step::Nothing, Phase::Failed, "ValidationError", problem.clone());
+    }
+    if inputs.spec.is_suspended {
+        let text = "spec.suspend is true: the control plane is neither started, stopped nor changed";
+        return Decision::new(Step::Nothing, Phase::Suspended, "Suspended", text).ready(inputs.running.is_some());
+    }
+    if inputs.spec.is_stopped {
+        let step = if inputs.running.is_some() { Step::Stop } else { Step::Nothing };
+        return Decision::new(step, Phase::Suspended, "Stopped", "the API server has zero replicas");
+    }
+    match &inputs.running {
+        None => decide_start(inputs),
+        Some(running) => decide_running(inputs, running),
+    }
+}
+
+fn decide_deletion(inputs: &Inputs<'_>) -> Decision {
+    if !inputs.has_finalizer {
+        return Decision::new(Step::Forget, Phase::Deleting, "Deleting", "the finalizer was removed by hand");
+    }
+    let removal = Step::Remove { keeps_plane: inputs.keeps_plane || inputs.settings.mode == Mode::Imported };
+    match &inputs.clusters {
+        Clusters::Count(count) if *count > 0 && !inputs.keeps_plane => {
+            let text = format!(
+                "{count} clusters are still joined: remove them, or keep the control plane with the label \
+                operator.karmada.io/disable-cascading-deletion=true"
+            );
+            let held = Decision::new(Step::Nothing, Phase::Deleting, "ClustersJoined", text);
+            held.ready(inputs.running.is_some()).again(Duration::from_secs(2))
+        }
+        Clusters::Unknown(problem) if !inputs.keeps_plane => {
+            let text = format!("cannot find out whether clusters are joined: {problem}");
+            let held = Decision::new(Step::Nothing, Phase::Deleting, "ClustersUnknown", text);
+            held.ready(false).again(Duration::from_secs(2))
+        }
+        _ => Decision::new(removal, Phase::Deleting, "Deleting", "the control plane is being removed"),
+    }
+}
+
+fn decide_start(inputs: &Inputs<'_>) -> Decision {
+    if inputs.was_hibernated && inputs.settings.hibernate_after.is_some() && !inputs.is_woken {
+        return Decision::new(Step::Nothing, Phase::Hibernated, "Hibernated", "a request starts the control plane");
+    }
+    match &inputs.failure {
+        Some((count, message, wait)) if !wait.is_zero() => {
+            let phase = if *count >= FAILURES_DEGRADED { Phase::Degraded } else { Phase::Failed };
+            let text = format!("{message} (attempt {count}, the next one in {} s)", wait.as_secs() + 1);
+            Decision::new(Step::Nothing, phase, "Failed", text).again(*wait)
+        }
+        _ => Decision::new(Step::Start, Phase::Starting, "Progressing", "the control plane is starting"),
+    }
+}
+
+fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> Decision {
+    let restart = |why: &str| Decision::new(Step::Restart, Phase::Starting, "Progressing", why);
+    if let Some(problem) = &running.broken {
+        return restart(&format!("the control plane has stopped and is started again: {problem}"));
+    }
+    if running.restarted_at != inputs.settings.restarted_at {
+        return restart("a restart was requested");
+    }
+    if running.fingerprint != inputs.fingerprint {
+        return restart("the settings have changed");
+    }
+    if running.failed_probes >= PROBES_DEGRADED {
+        return Decision::new(Step::Nothing, Phase::Degraded, "Unreachable", running.probe_message.clone());
+    }
+    let ready = Decision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
+    let Some(after) = inputs.settings.hibernate_after.filter(|_| inputs.settings.mode != Mode::Imported) else {
+        return ready;
+    };
+    match inputs.clusters {
+        // Members need their heartbeats and changes: only a plane without members may sleep.
+        Clusters::Count(0) if running.idle >= after => {
+            Decision::new(Step::Stop, Phase::Hibernated, "Hibernated", "a request starts the control plane")
+        }
+        Clusters::Count(0) => ready.again(after.saturating_sub(running.idle).max(Duration::from_millis(200))),
+        _ => ready.again(after),
+    }
+}
+
+#[cfg(test)]
+mod tests;

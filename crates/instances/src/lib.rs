@@ -1,0 +1,17 @@
+//! The life cycle of instances: control planes that the manager creates, runs or has imported.
+//!
+//! The `Karmada` object is the only truth. [`lifecycle`] gathers the object and the running plane, [`decide`] returns one step,
+//! and the step is carried out. Every step can be repeated: a manager that is killed at any point continues where it stopped.
+
+pub mod data_dir;
+pub mod decide;
+pub mod directory;
+pub mod import;
+pub mod lifecycle;
+pub mod plane;
+mod process;
+pub mod rights;
+pub mod running;
+pub mod secrets;
+pub mod statistics;
+mod status;

@@ -1,0 +1,185 @@
+//! Starts the plane of an instance.
+
+use std::fs::Permissions;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cluster_client::ResourceRef;
+use jiff::Timestamp;
+use manager_kinds::annotations::Mode;
+use manager_kinds::spec::ExternalEtcd;
+use object::GroupVersionResource;
+use pki::authority::CertificateAuthority;
+use pki::key_dir;
+use reconcile::ObjectKey;
+
+use super::Lifecycle;
+use super::gather::Gathered;
+use crate::plane::{PlaneRequest, StartedPlane};
+use crate::running::{Activity, RunningInstance};
+use crate::{import, process, rights, secrets};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// File with the port that an instance keeps.
+const PORT_FILE: &str = "port";
+
+impl Lifecycle {
+    pub(super) async fn start(&self, gathered: &Gathered) -> Result<RunningInstance, String> {
+        let (instance, settings) = (&gathered.instance, &gathered.settings);
+        let began = Instant::now();
+        let (mut fingerprint, mut restarted_at) = (gathered.fingerprint.clone(), settings.restarted_at.clone());
+        let directory = self.deps.dirs.of(instance.uid());
+        let started = match settings.mode {
+            Mode::Imported => self.connect_import(gathered).await?,
+            Mode::InProcess => {
+                let request = self.request(gathered, &directory).await?;
+                let starting = tokio::time::timeout(START_TIMEOUT, self.deps.factory.start(request));
+                starting.await.map_err(|_| format!("it was not ready within {START_TIMEOUT:?}"))??
+            }
+            Mode::Process => match process::adopt(&directory).await {
+                Some((record, plane)) => {
+                    (fingerprint, restarted_at) = (record.fingerprint, record.restarted_at);
+                    plane
+                }
+                None => {
+                    let request = self.request(gathered, &directory).await?;
+                    let command = self.deps.factory.server_command();
+                    process::start(&command, &request, (&fingerprint, restarted_at.clone())).await?
+                }
+            },
+        };
+        let identity = identity(&started).await?;
+        if let Some(other) = self.deps.running.other_of(&identity, instance.uid()) {
+            started.task.stop().await;
+            return Err(format!("the same control plane is already the instance {}", other.key));
+        }
+        if let Err(status) = rights::ensure(&started.admin).await {
+            if settings.mode != Mode::Imported {
+                return Err(format!("the roles of its users cannot be created: {status}"));
+            }
+            tracing::warn!(instance = %ObjectKey::of(instance), %status, "users of an imported instance get no roles in it");
+        }
+        let version = started.admin.get_json("/version").await.map_err(|status| status.to_string())?;
+        Ok(RunningInstance {
+            key: ObjectKey::of(instance),
+            uid: instance.uid().to_owned(),
+            mode: settings.mode,
+            connection: started.connection,
+            admin: started.admin,
+            kubeconfig: started.kubeconfig,
+            address: started.address,
+            fingerprint,
+            restarted_at,
+            started_at: Timestamp::now(),
+            start_millis: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
+            identity,
+            kubernetes_version: version["gitVersion"].as_str().unwrap_or_default().to_owned(),
+            task: started.task,
+            activity: Activity::default(),
+            health: Default::default(),
+            namespaces: Default::default(),
+        })
+    }
+
+    async fn connect_import(&self, gathered: &Gathered) -> Result<StartedPlane, String> {
+        let import = gathered.settings.import.as_ref().ok_or("no kubeconfig is named")?;
+        let namespace = gathered.instance.namespace();
+        let text = secrets::read_text(&self.deps.client, namespace, &import.name, &import.key).await?;
+        import::connect(&text, self.deps.endpoints).await
+    }
+
+    /// Prepares the directory of a plane: its CA and its etcd credentials, and the port it keeps.
+    async fn request(&self, gathered: &Gathered, directory: &Path) -> Result<PlaneRequest, String> {
+        let failed = |error: std::io::Error| format!("cannot prepare {}: {error}", directory.display());
+        std::fs::create_dir_all(directory).map_err(failed)?;
+        std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
+        let mut flags = gathered.spec.flags.clone();
+        if let Some(name) = &gathered.spec.ca_secret {
+            self.install_ca(gathered.instance.namespace(), name, directory).await?;
+        }
+        if let Some(etcd) = &gathered.spec.etcd {
+            flags.extend(self.etcd_flags(gathered, etcd, directory).await?);
+        }
+        let expose = gathered.settings.expose.as_ref();
+        let has_own_port = gathered.spec.has_own_port || expose.is_some();
+        let is_process = gathered.settings.mode == Mode::Process;
+        let ip = if has_own_port { self.deps.bind } else { Ipv4Addr::LOCALHOST.into() };
+        let port = match expose.and_then(|expose| expose.port) {
+            Some(port) => port,
+            None if has_own_port || is_process => kept_port(directory, ip).map_err(failed)?,
+            None => 0,
+        };
+        let advertise = expose.map(|expose| {
+            flags.push(format!("--tls-san={}", expose.host));
+            format!("https://{}:{port}", expose.host)
+        });
+        let name = gathered.instance.name().to_owned();
+        Ok(PlaneRequest { name, directory: directory.to_owned(), flags, bind: SocketAddr::new(ip, port), advertise })
+    }
+
+    /// Installs the CA of the spec before the plane creates its own. A plane keeps the CA it has.
+    async fn install_ca(&self, namespace: &str, name: &str, directory: &Path) -> Result<(), String> {
+        let certificate = secrets::read(&self.deps.client, namespace, name, "tls.crt").await?;
+        let key = secrets::read(&self.deps.client, namespace, name, "tls.key").await?;
+        CertificateAuthority::from_pem(&certificate, &key)
+            .map_err(|error| format!("Secret {namespace}/{name} is not a CA with its key: {error}"))?;
+        let pki = directory.join("pki");
+        let files = key_dir::KeyDir::open(&pki).map_err(|error| error.to_string())?;
+        // The key first: a certificate alone would look like a lost key.
+        let wrote = key_dir::write_if_absent(&files.key_path("ca"), &key, key_dir::PRIVATE);
+        wrote.map_err(|error| error.to_string())?;
+        let wrote = key_dir::write_if_absent(&files.certificate_path("ca"), &certificate, key_dir::PUBLIC);
+        wrote.map_err(|error| error.to_string())?;
+        let installed = std::fs::read(files.certificate_path("ca")).map_err(|error| error.to_string())?;
+        if installed != certificate {
+            return Err("the control plane already has another CA: create a new instance to use this one".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn etcd_flags(
+        &self,
+        gathered: &Gathered,
+        etcd: &ExternalEtcd,
+        directory: &Path,
+    ) -> Result<Vec<String>, String> {
+        let prefix = etcd.prefix.clone().unwrap_or_else(|| format!("/flotilla/{}", gathered.instance.uid()));
+        let mut flags = vec![
+            "--storage=etcd".to_owned(),
+            format!("--etcd-servers={}", etcd.endpoints.join(",")),
+            format!("--etcd-prefix={prefix}"),
+        ];
+        let Some(secret) = &etcd.secret else { return Ok(flags) };
+        for (key, file, flag) in [
+            ("ca.crt", "etcd-ca.crt", "cafile"),
+            ("tls.crt", "etcd.crt", "certfile"),
+            ("tls.key", "etcd.key", "keyfile"),
+        ] {
+            let content = secrets::read(&self.deps.client, gathered.instance.namespace(), secret, key).await?;
+            let path = directory.join(file);
+            key_dir::write_atomic(&path, &content, key_dir::PRIVATE).map_err(|error| error.to_string())?;
+            flags.push(format!("--etcd-{flag}={}", path.display()));
+        }
+        Ok(flags)
+    }
+}
+
+/// Returns the UID of the plane's namespace kube-system, which identifies the plane.
+async fn identity(started: &StartedPlane) -> Result<String, String> {
+    let namespaces = GroupVersionResource::new("", "v1", "namespaces");
+    let found = started.admin.get(ResourceRef::cluster(&namespaces, "kube-system")).await;
+    found.map(|namespace| namespace.uid().to_owned()).map_err(|status| format!("its API does not answer: {status}"))
+}
+
+/// Returns the port an instance had before, or a free one that it keeps from now on.
+fn kept_port(directory: &Path, ip: std::net::IpAddr) -> std::io::Result<u16> {
+    let file = directory.join(PORT_FILE);
+    if let Some(port) = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok()) {
+        return Ok(port);
+    }
+    let port = TcpListener::bind(SocketAddr::new(ip, 0))?.local_addr()?.port();
+    std::fs::write(file, port.to_string())?;
+    Ok(port)
+}

@@ -1,0 +1,164 @@
+//! Rules of the manager's own kinds on writes.
+
+use kinds::strategy::Strategy;
+use object::{FieldError, FieldPath, Object};
+
+/// Roles that need no Role object.
+pub const BUILTIN_ROLES: &[&str] =
+    &["platform-admin", "instance-owner", "auditor", "iam-owner", "admin", "edit", "view"];
+/// Roles on the whole platform only.
+const PLATFORM_ROLES: &[&str] = &["platform-admin", "instance-owner", "auditor", "iam-owner"];
+
+/// Rules of ManagedCluster, Workspace, Folder, User, Group, Role, Binding, Registration and Webhook.
+pub struct AccessStrategy;
+
+impl Strategy for AccessStrategy {
+    fn validate_create(&self, object: &Object) -> Vec<FieldError> {
+        match object.kind() {
+            "Binding" => binding_problems(object),
+            "Role" => role_problems(object),
+            "Folder" => folder_problems(object),
+            "ManagedCluster" => cluster_problems(object),
+            "User" | "Group" => subject_problems(object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
+        let mut errors = self.validate_create(new);
+        if new.kind() == "Binding" {
+            for field in ["subject", "role", "target"] {
+                if new.get(&["spec", field]) != old.get(&["spec", field]) {
+                    let path = FieldPath::new("spec").child(field);
+                    errors.push(FieldError::forbidden(path, "cannot change: delete the binding and create another"));
+                }
+            }
+        }
+        errors
+    }
+
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
+        match new.kind() {
+            "Webhook" => vec!["spec.url: nothing is delivered to webhooks yet".to_owned()],
+            "Registration" => vec!["registrations are not published to other systems yet".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn spec(field: &str) -> FieldPath {
+    FieldPath::new("spec").child(field)
+}
+
+fn binding_problems(binding: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let target = |field: &str| binding.str_at(&["spec", "target", field]);
+    let chosen: Vec<&str> =
+        ["folder", "workspace", "instance"].into_iter().filter(|field| !target(field).is_empty()).collect();
+    let path = spec("target");
+    if chosen.len() > 1 {
+        let text = format!("{} exclude each other", chosen.join(" and "));
+        errors.push(FieldError::invalid(path.clone(), chosen.join(","), text));
+    }
+    if !target("namespace").is_empty() && target("instance").is_empty() {
+        errors.push(FieldError::required(path.child("instance"), "a namespace is a namespace of an instance"));
+    }
+    let role = binding.str_at(&["spec", "role"]);
+    if PLATFORM_ROLES.contains(&role) && !chosen.is_empty() {
+        let text = format!("the role {role} applies to the whole platform: remove spec.target");
+        errors.push(FieldError::invalid(spec("role"), role, text));
+    }
+    if binding.str_at(&["spec", "subject", "name"]).starts_with("system:") {
+        let name = spec("subject").child("name");
+        errors.push(FieldError::invalid(
+            name,
+            binding.str_at(&["spec", "subject", "name"]),
+            "must not begin with system:",
+        ));
+    }
+    errors
+}
+
+fn role_problems(role: &Object) -> Vec<FieldError> {
+    if !BUILTIN_ROLES.contains(&role.name()) {
+        return Vec::new();
+    }
+    let path = FieldPath::new("metadata").child("name");
+    vec![FieldError::invalid(path, role.name(), "is the name of a built-in role")]
+}
+
+fn folder_problems(folder: &Object) -> Vec<FieldError> {
+    let parent = folder.str_at(&["spec", "parent"]);
+    if parent.is_empty() || parent != folder.name() {
+        return Vec::new();
+    }
+    vec![FieldError::invalid(spec("parent"), parent, "a folder cannot be its own parent")]
+}
+
+fn subject_problems(subject: &Object) -> Vec<FieldError> {
+    if subject.name().starts_with("system:") || subject.name().starts_with("flotilla:") {
+        let path = FieldPath::new("metadata").child("name");
+        return vec![FieldError::invalid(path, subject.name(), "must not begin with system: or flotilla:")];
+    }
+    Vec::new()
+}
+
+fn cluster_problems(cluster: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for problem in validation::cluster_name_problems(cluster.name()) {
+        errors.push(FieldError::invalid(FieldPath::new("metadata").child("name"), cluster.name(), problem));
+    }
+    if cluster.str_at(&["spec", "mode"]) == "Pull" {
+        let text = "pull mode is not supported here yet: register the cluster with `flotilla register`";
+        errors.push(FieldError::invalid(spec("mode"), "Pull", text));
+    } else if cluster.get(&["spec", "secretRef"]).is_none() {
+        errors.push(FieldError::required(spec("secretRef"), "names the Secret with the kubeconfig of the cluster"));
+    }
+    if !cluster.str_at(&["spec", "proxyURL"]).is_empty() {
+        errors.push(FieldError::forbidden(spec("proxyURL"), "is not supported yet"));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(resource: &api::Resource, spec: Value, expected: &str) {
+        let mut object = resource.object("", "x");
+        object.set(&["spec"], spec);
+        let errors = AccessStrategy.validate_create(&object);
+        let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        assert!(if expected.is_empty() { text.is_empty() } else { text.contains(expected) }, "{text:?} / {expected:?}");
+    }
+
+    #[test]
+    fn bindings_and_clusters_are_checked() {
+        let subject = json!({"kind": "User", "name": "ann"});
+        let binding = |role: &str, target: Value| json!({"subject": subject, "role": role, "target": target});
+        check(&crate::BINDINGS, binding("view", json!({"instance": "east"})), "");
+        check(&crate::BINDINGS, binding("view", json!({"instance": "east", "namespace": "shop"})), "");
+        check(&crate::BINDINGS, binding("platform-admin", json!(null)), "");
+        check(&crate::BINDINGS, binding("platform-admin", json!({"folder": "f"})), "whole platform");
+        check(&crate::BINDINGS, binding("view", json!({"instance": "a", "folder": "f"})), "exclude each other");
+        check(&crate::BINDINGS, binding("view", json!({"namespace": "shop"})), "namespace of an instance");
+        let system = json!({"subject": {"kind": "Group", "name": "system:masters"}, "role": "view"});
+        check(&crate::BINDINGS, system, "must not begin with system:");
+        check(&crate::FOLDERS, json!({"parent": "x"}), "its own parent");
+        check(&crate::MANAGED_CLUSTERS, json!({}), "kubeconfig of the cluster");
+        check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull"}), "pull mode is not supported");
+        let secret = json!({"namespace": "a", "name": "b"});
+        check(&crate::MANAGED_CLUSTERS, json!({"secretRef": secret}), "");
+    }
+}

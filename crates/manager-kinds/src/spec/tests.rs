@@ -1,0 +1,117 @@
+//! Cases of instance specs with their verdicts.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn instance(spec: Value) -> Object {
+    let mut object = crate::KARMADAS.object("karmada-system", "demo");
+    object.set(&["spec"], spec);
+    object
+}
+
+/// Expects the flags (joined), the ignored fields (each by a part of its text) and the refused ones.
+#[track_caller]
+fn check(spec: Value, flags: &str, ignored: &[&str], refused: &[&str]) {
+    let reading = read(&instance(spec.clone()), Mode::InProcess);
+    assert_eq!(reading.plane.flags.join(" "), flags, "{spec}");
+    let errors: Vec<String> = reading.errors.iter().map(ToString::to_string).collect();
+    for (found, expected) in [(&reading.ignored, ignored), (&errors, refused)] {
+        assert_eq!(found.len(), expected.len(), "{found:?} / {expected:?}");
+        for part in expected {
+            assert!(found.iter().any(|text| text.contains(part)), "{found:?} lacks {part:?}");
+        }
+    }
+}
+
+fn component(name: &str, settings: Value) -> Value {
+    json!({"components": {name: settings}})
+}
+
+fn args(name: &str, flag: &str, value: &str) -> Value {
+    component(name, json!({"extraArgs": {flag: value}}))
+}
+
+#[test]
+fn an_empty_spec_asks_for_nothing() {
+    check(json!({}), "", &[], &[]);
+    check(json!({"components": {}}), "", &[], &[]);
+    check(json!({"components": {"etcd": {}}}), "", &[], &[]);
+}
+
+#[test]
+fn each_field_has_a_verdict() {
+    check(json!({"featureGates": {"Failover": true}}), "--feature-gates=Failover=true", &[], &[]);
+    check(json!({"featureGates": {"NoSuch": true}}), "", &["spec.featureGates[NoSuch]"], &[]);
+    let both = json!({"featureGates": {"Failover": true},
+        "components": {"karmadaControllerManager": {"featureGates": {"Failover": false}}}});
+    check(both, "--feature-gates=Failover=false", &[], &[]);
+    let domain = json!({"hostCluster": {"networking": {"dnsDomain": "corp.local"}}});
+    check(domain, "--tls-san=demo-karmada-apiserver.karmada-system.svc.corp.local", &[], &[]);
+    check(json!({"hostCluster": {"secretRef": {"name": "x"}}}), "", &[], &["import it"]);
+    check(json!({"privateRegistry": {"registry": "r"}}), "", &["uses no images"], &[]);
+    let tarball = |url: &str| json!({"crdTarball": {"httpSource": {"url": url}}});
+    check(tarball("https://h/crds.tar.gz"), "", &["nothing is downloaded"], &[]);
+    check(tarball("file:///etc/passwd"), "", &["nothing is downloaded"], &["http:// or https://"]);
+    let ca =
+        |namespace: &str| json!({"customCertificate": {"apiServerCACert": {"namespace": namespace, "name": "ca"}}});
+    check(ca("karmada-system"), "", &[], &[]);
+    check(ca("kube-system"), "", &[], &["namespace of the instance"]);
+    check(json!({"customCertificate": {"leafCertValidityDays": 30}}), "", &["one year"], &[]);
+}
+
+#[test]
+fn components_are_translated_ignored_or_refused() {
+    let local = |data: Value| json!({"components": {"etcd": {"local": {"volumeData": data}}}});
+    check(local(json!({"emptyDir": {}})), "", &["always durable"], &[]);
+    check(local(json!({"hostPath": {"path": "/data"}})), "", &["data directory"], &[]);
+    let etcd = |external: Value| json!({"components": {"etcd": {"external": external}}});
+    check(etcd(json!({"endpoints": []})), "", &[], &["at least one"]);
+    check(etcd(json!({"endpoints": ["https://e:2379"]})), "", &[], &["ca.crt"]);
+    check(etcd(json!({"endpoints": ["http://e:2379"]})), "", &[], &[]);
+    check(json!({"components": {"etcd": {"local": {}, "external": {"endpoints": []}}}}), "", &[], &["exclude"]);
+    check(component("karmadaAPIServer", json!({"certSANs": ["a.example"]})), "--tls-san=a.example", &[], &[]);
+    check(component("karmadaAPIServer", json!({"replicas": 3})), "", &["runs once"], &[]);
+    check(component("karmadaAPIServer", json!({"sidecarContainers": []})), "", &["no pod"], &[]);
+    check(
+        component("karmadaControllerManager", json!({"controllers": ["*", "-hpa"]})),
+        "--controllers=*,-hpa",
+        &[],
+        &[],
+    );
+    check(component("karmadaDescheduler", json!({})), "--descheduler=true", &[], &[]);
+    check(component("karmadaMetricsAdapter", json!({})), "", &["no metrics adapter"], &[]);
+    check(component("karmadaScheduler", json!({"imageTag": "v1.19.0"})), "", &["Karmada 1.18"], &[]);
+    check(component("karmadaScheduler", json!({"imageTag": "v1.18.2"})), "", &[], &[]);
+    check(component("karmadaWebhook", json!({"podDisruptionBudgetConfig": {}})), "", &[], &["exactly one"]);
+    check(component("karmadaWebhook", json!({"podDisruptionBudgetConfig": {"minAvailable": 1}})), "", &[], &[]);
+    let stopped = read(&instance(component("karmadaAPIServer", json!({"replicas": 0}))), Mode::InProcess);
+    assert!(stopped.plane.is_stopped);
+    let port = read(&instance(component("karmadaAPIServer", json!({"serviceType": "NodePort"}))), Mode::InProcess);
+    assert!(port.plane.has_own_port);
+}
+
+#[test]
+fn extra_args_are_translated_by_component() {
+    let manager = "karmadaControllerManager";
+    check(args(manager, "cluster-monitor-period", "7s"), "--cluster-monitor-period=7s", &[], &[]);
+    let timeout = "--default-not-ready-toleration-seconds=30 --default-unreachable-toleration-seconds=30";
+    check(args(manager, "failover-eviction-timeout", "30s"), timeout, &[], &[]);
+    check(args(manager, "kube-api-qps", "40"), "", &["no such flag"], &[]);
+    check(args("karmadaAPIServer", "event-ttl", "2h"), "--event-ttl=7200", &[], &[]);
+    check(args("karmadaAPIServer", "event-ttl", "long"), "", &[], &["invalid duration"]);
+    check(args("karmadaAPIServer", "audit-log-path", "/var/log/a"), "", &[], &["names a file"]);
+    check(args("karmadaAPIServer", "encryption-provider-config", "/x"), "", &[], &["stored in clear"]);
+    check(args("karmadaAPIServer", "etcd-prefix", "/a"), "", &["not an etcd"], &[]);
+    check(args("karmadaScheduler", "plugins", "*,-ClusterLocality"), "--plugins=*,-ClusterLocality", &[], &[]);
+    check(args("karmadaScheduler", "enable-scheduler-estimator", "true"), "", &[], &[]);
+    check(args("karmadaSearch", "anything", "1"), "", &["no such flag"], &[]);
+}
+
+#[test]
+fn settings_of_an_imported_instance_have_no_effect() {
+    let spec = component("karmadaControllerManager", json!({"controllers": ["*"]}));
+    let reading = read(&instance(spec), Mode::Imported);
+    assert_eq!(reading.plane, PlaneSpec::default());
+    assert!(reading.ignored[0].contains("configured where it runs"), "{:?}", reading.ignored);
+}

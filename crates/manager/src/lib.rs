@@ -1,0 +1,26 @@
+//! The management plane: an API server with the manager's kinds, the instances it runs, and the proxy to them.
+//!
+//! Entry points in front of it (gRPC, REST, the web console) use [`Manager::operations`]: a client to the manager's own API as
+//! a user, the instances by name, clients to instances as a user, and the life-cycle operations.
+
+pub mod access;
+pub mod accounts;
+mod admission;
+mod bootstrap;
+mod clusters;
+mod endpoints;
+mod forward;
+mod identity;
+pub mod kubeconfigs;
+pub mod operations;
+mod options;
+mod planes;
+mod proxy;
+mod role_sync;
+mod start;
+pub mod tokens;
+
+pub use clusters::ImportPolicy;
+pub use options::Options;
+pub use planes::{PlaneFlags, PlaneFlagsParser};
+pub use start::Manager;

@@ -1,0 +1,33 @@
+//! Settings of the manager.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::clusters::ImportPolicy;
+use crate::planes::PlaneFlagsParser;
+
+/// Context, cluster and user in the administrator's kubeconfig; it is written to `manager.config`.
+const CONTEXT: &str = "manager";
+
+/// Settings of the manager.
+pub struct Options {
+    /// The API server, its store and its keys.
+    pub host: api_host::Options,
+    /// Reads the flags of control planes.
+    pub plane_flags: PlaneFlagsParser,
+    /// Program and first arguments that run `flotilla server`.
+    pub server_command: Vec<String>,
+    /// Rules for imported control planes and clusters.
+    pub clusters: ImportPolicy,
+}
+
+impl Options {
+    pub fn new(data_dir: impl Into<PathBuf>, bind: SocketAddr, plane_flags: PlaneFlagsParser) -> Self {
+        Self {
+            host: api_host::Options::new(CONTEXT, data_dir, bind),
+            plane_flags,
+            server_command: Vec::new(),
+            clusters: ImportPolicy::default(),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `/instances/NAME/…`: the complete API of an instance, on the manager's listener.
+//!
+//! A caller with a credential of the manager acts with its roles on the instance. A caller with a credential of the instance
+//! itself, such as its administrator's certificate, is left to the instance. Without a role an instance does not exist.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::access::User;
+use apiserver::http::{Incoming, Peer};
+use apiserver::mount::{Mount, MountRequest};
+use apiserver::respond::Body;
+use apiserver::server::Server;
+use apiserver::{forwarding, http as api_http};
+use async_trait::async_trait;
+use http::{Response, Uri, header};
+use instances::directory::{InstanceDirectory, InstanceEntry};
+use instances::plane::Connection;
+use instances::running::{InFlight, RunningInstance};
+use manager_kinds::KARMADAS;
+use manager_kinds::grants::{InstanceAccess, InstanceRole};
+use object::Status;
+
+use crate::access::Rights;
+use crate::{forward, identity};
+
+pub const PREFIX: &str = "/instances/";
+/// Time for which the bindings of a namespace are known to exist.
+const PREPARED_FOR: Duration = Duration::from_secs(30);
+
+/// Serves the APIs of all instances.
+pub struct InstanceProxy {
+    pub directory: InstanceDirectory,
+    pub rights: Rights,
+}
+
+#[async_trait]
+impl Mount for InstanceProxy {
+    fn handles(&self, path: &str) -> bool {
+        path.starts_with(PREFIX)
+    }
+
+    async fn serve(&self, _server: &Arc<Server>, request: MountRequest) -> Result<Response<Body>, Status> {
+        let MountRequest { incoming, peer, user } = request;
+        let (name, path) = split(&incoming.uri)?;
+        let entry = self.directory.find(&name);
+        let Some(user) = user else { return self.serve_own_credential(entry, path, peer, incoming).await };
+        let missing = || Status::not_found(&KARMADAS.gvr().group_resource(), &name);
+        let entry = entry.ok_or_else(missing)?;
+        let access = self.rights.instance_access(&user, &name);
+        if !access.sees_instance() {
+            return Err(missing());
+        }
+        let running = self.running(&entry).await?;
+        prepare_namespaces(&running, &access).await;
+        serve_as(&running, &path, (&user, &access), peer, incoming).await
+    }
+}
+
+impl InstanceProxy {
+    /// Lets an instance in this process authenticate a caller that the manager does not know.
+    async fn serve_own_credential(
+        &self,
+        entry: Option<InstanceEntry>,
+        path: String,
+        peer: Arc<Peer>,
+        incoming: Incoming,
+    ) -> Result<Response<Body>, Status> {
+        let has_credential = incoming.headers.contains_key(header::AUTHORIZATION) || !peer.certificates.is_empty();
+        let Some(entry) = entry.filter(|_| has_credential) else { return Err(Status::unauthorized()) };
+        let Some(running) = entry.running else { return Err(Status::unauthorized()) };
+        let Connection::InProcess(server) = &running.connection else { return Err(Status::unauthorized()) };
+        let in_flight = InFlight::begin(&running);
+        let request = rewritten(incoming, &path, false)?;
+        let response = Box::pin(api_http::handle(Arc::clone(server), peer, request)).await;
+        Ok(response.map(|body| body.on_end(move || drop(in_flight))))
+    }
+
+    async fn running(&self, entry: &InstanceEntry) -> Result<Arc<RunningInstance>, Status> {
+        self.directory.connect(entry).await.ok_or_else(|| {
+            let phase = if entry.phase().is_empty() { "Pending" } else { entry.phase() };
+            let text = format!("the instance {} is not running: its phase is {phase}", entry.name());
+            Status::unavailable(text)
+        })
+    }
+}
+
+/// Sends a request to a running instance as a user of the manager.
+async fn serve_as(
+    running: &Arc<RunningInstance>,
+    path: &str,
+    (user, access): (&User, &InstanceAccess),
+    peer: Arc<Peer>,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let in_flight = InFlight::begin(running);
+    let acting = identity::in_instance(user, access);
+    let response = match &running.connection {
+        Connection::InProcess(server) => {
+            let request = rewritten(incoming, path, true)?;
+            Box::pin(api_http::handle_as(Arc::clone(server), peer, Arc::new(acting), request)).await
+        }
+        Connection::Remote(remote) => {
+            if !remote.can_impersonate && access.role != Some(InstanceRole::Admin) {
+                let text = "the credential of this imported instance may not impersonate users: only administrators can use it";
+                return Err(Status::new(403, "Forbidden", text));
+            }
+            forward::forward(remote, path, &acting, incoming).await?
+        }
+    };
+    Ok(response.map(|body| body.on_end(move || drop(in_flight))))
+}
+
+/// Returns the name of the instance and the path within it, with its query.
+fn split(uri: &Uri) -> Result<(String, String), Status> {
+    let rest = uri.path().strip_prefix(PREFIX).unwrap_or_default();
+    let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.~".contains(&b)) {
+        return Err(Status::bad_request("the path of an instance is /instances/NAME/…"));
+    }
+    let path = match uri.query() {
+        Some(query) => format!("/{path}?{query}"),
+        None => format!("/{path}"),
+    };
+    Ok((name.to_owned(), path))
+}
+
+/// Returns the request for the instance. Claims to be someone are dropped unless the instance itself checks them.
+fn rewritten(
+    incoming: Incoming,
+    path: &str,
+    drops_identity: bool,
+) -> Result<http::Request<api_http::RequestBody>, Status> {
+    let mut request = http::Request::new(incoming.body);
+    *request.headers_mut() = match drops_identity {
+        true => forwarding::passed_headers(&incoming.headers, incoming.headers.contains_key(header::UPGRADE)),
+        false => incoming.headers,
+    };
+    *request.method_mut() = incoming.method;
+    *request.uri_mut() = path.parse().map_err(|_| Status::bad_request("not a path"))?;
+    if let Some(upgrade) = incoming.upgrade {
+        request.extensions_mut().insert(upgrade);
+    }
+    Ok(request)
+}
+
+/// Binds the groups of single namespaces to roles in the instance, where a namespace exists.
+async fn prepare_namespaces(running: &RunningInstance, access: &InstanceAccess) {
+    for namespace in access.namespaces.keys() {
+        let is_known = running.namespaces.lock().get(namespace).is_some_and(|at| at.elapsed() < PREPARED_FOR);
+        if is_known {
+            continue;
+        }
+        match instances::rights::ensure_namespace(&running.admin, namespace).await {
+            Ok(()) => drop(running.namespaces.lock().insert(namespace.clone(), Instant::now())),
+            Err(status) => tracing::debug!(instance = %running.key, namespace, %status, "no roles in a namespace"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(uri: &str, expected: Option<(&str, &str)>) {
+        let found = split(&uri.parse().expect("a path")).ok();
+        assert_eq!(found.as_ref().map(|(name, path)| (name.as_str(), path.as_str())), expected, "{uri}");
+    }
+
+    #[test]
+    fn the_path_after_the_name_reaches_the_instance_unchanged() {
+        check("/instances/east/api/v1/pods?watch=true", Some(("east", "/api/v1/pods?watch=true")));
+        check("/instances/east", Some(("east", "/")));
+        check("/instances/team~east/x/a%2Fb", Some(("team~east", "/x/a%2Fb")));
+        check("/instances/east/../west/api", Some(("east", "/../west/api")));
+        check("/instances//api", None);
+        check("/instances/%2e%2e/api", None);
+        check("/instances/East/api", None);
+    }
+}

@@ -1,0 +1,170 @@
+//! Starts and stops the manager: its API server, its controllers and the instances.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use api_host::{Additions, ApiHost, Storage};
+use apiserver::server::Handlers;
+use cluster_client::{ClusterClient, UserInfo};
+use instances::data_dir::InstanceDirs;
+use instances::directory::InstanceDirectory;
+use instances::lifecycle::{Lifecycle, LifecycleDeps};
+use instances::plane::PlaneFactory;
+use instances::running::RunningInstances;
+use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Rights;
+use crate::accounts::Accounts;
+use crate::admission::{InstanceRules, InventoryRules};
+use crate::clusters::ClusterImport;
+use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
+use crate::operations::Operations;
+use crate::options::Options;
+use crate::planes::Planes;
+use crate::proxy::InstanceProxy;
+use crate::tokens::AccessTokens;
+use crate::{bootstrap, role_sync};
+
+const CONTROLLERS: (&str, &[&str]) = ("flotilla-manager", &["system:masters", "system:authenticated"]);
+/// Held by the active manager among those that share a storage.
+const LEASE: (&str, &str) = ("karmada-system", "flotilla-manager");
+
+/// A running manager.
+pub struct Manager {
+    pub address: SocketAddr,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// Clients, the instances and the operations on them.
+    pub operations: Arc<Operations>,
+    lifecycle: Lifecycle,
+    host: ApiHost,
+    stop: CancellationToken,
+    controllers: JoinHandle<()>,
+}
+
+impl Manager {
+    /// Returns when the API answers. Instances start in the background.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let Options { mut host, plane_flags, server_command, clusters } = options;
+        let endpoints = clusters.endpoints;
+        let factory: Arc<dyn PlaneFactory> = Arc::new(Planes { parse: plane_flags, server_command });
+        let tokens = Arc::new(AccessTokens::default());
+        host.issued_tokens = Some(tokens.clone());
+        let shares_storage = matches!(host.storage, Storage::Etcd(_));
+        let (dirs, bind) = (InstanceDirs::new(&host.data_dir), host.bind.ip());
+        let additions = Additions {
+            kinds: manager_kinds::kinds(),
+            objects: bootstrap::objects(),
+            judges: Vec::new(),
+            admission: vec![Box::new(InstanceRules { factory: Arc::clone(&factory) }), Box::new(InventoryRules)],
+        };
+        let open = ApiHost::open(&host, additions).await?;
+        let client = open.client(UserInfo::new(CONTROLLERS.0, CONTROLLERS.1))?;
+        let stop = CancellationToken::new();
+        let rights = Rights::start(&client, &stop);
+        tokens.connect(client.clone(), rights.clone());
+        let accounts = Accounts::new(client.clone(), rights.clone());
+        let deps = LifecycleDeps {
+            client: client.clone(),
+            factory,
+            dirs,
+            manager_url: open.url.clone(),
+            manager_ca_pem: open.certificates.ca_pem(),
+            bind,
+            endpoints,
+            running: Arc::new(RunningInstances::default()),
+        };
+        let lifecycle = Lifecycle::new(deps, &stop);
+        let directory = InstanceDirectory::new(lifecycle.clone());
+        let proxy = InstanceProxy { directory: directory.clone(), rights: rights.clone() };
+        let operations = Arc::new(Operations {
+            server: Arc::clone(&open.server),
+            url: open.url.clone(),
+            ca_pem: open.certificates.ca_pem(),
+            directory,
+            rights: rights.clone(),
+            tokens,
+            endpoints,
+        });
+        let serving = open.serve(Handlers {
+            connect: Vec::new(),
+            extensions: vec![
+                Box::new(KubeconfigEndpoint { operations: Arc::clone(&operations) }),
+                Box::new(LoginEndpoint { operations: Arc::clone(&operations), accounts }),
+            ],
+            mounts: vec![Box::new(proxy)],
+        })?;
+        let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
+        let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, client };
+        let controllers = start_controllers(&serving, work, shares_storage, &stop)?;
+        let (address, kubeconfig) = (serving.address, serving.kubeconfig.clone());
+        rights.synced().await;
+        Ok(Self { address, kubeconfig, operations, lifecycle, host: serving, stop, controllers })
+    }
+
+    /// Returns when the process must be restarted, with the reason.
+    pub async fn broken(&self) -> anyhow::Error {
+        self.host.broken().await
+    }
+
+    /// Stops the controllers, the instances of this process and the API server.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.controllers.await {
+            tracing::error!(%error, "the controllers of the manager exited with an error");
+        }
+        self.lifecycle.stop_planes().await;
+        self.host.stop().await;
+    }
+}
+
+/// The controllers of the manager.
+struct Work {
+    lifecycle: Lifecycle,
+    rights: Rights,
+    clusters: ClusterImport,
+    client: ClusterClient,
+}
+
+/// Runs the controllers; with shared storage only on the holder of the lease.
+fn start_controllers(
+    host: &ApiHost,
+    work: Work,
+    shares_storage: bool,
+    stop: &CancellationToken,
+) -> anyhow::Result<JoinHandle<()>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
+    let Work { lifecycle, rights, clusters, client } = work;
+    let elected = client.clone();
+    let run = move |cancel: CancellationToken| {
+        let core = core_controllers::run(clients.clone(), parameters.clone(), cancel.clone());
+        let statistics = instances::statistics::run(client.clone(), Arc::clone(lifecycle.running()), cancel.clone());
+        let roles = role_sync::run(client.clone(), rights.clone(), cancel.clone());
+        let inventory = clusters.clone().run(cancel.clone());
+        let instances = lifecycle.clone().run(cancel);
+        async move {
+            let mut running = tokio::task::JoinSet::new();
+            running.spawn(core);
+            running.spawn(statistics);
+            running.spawn(roles);
+            running.spawn(inventory);
+            running.spawn(instances);
+            while let Some(ended) = running.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a controller of the manager exited with an error");
+                }
+            }
+        }
+    };
+    if !shares_storage {
+        return Ok(tokio::spawn(run(stop.clone())));
+    }
+    let candidate = format!("{}_{}", host.address, pki::token::random_lowercase(12)?);
+    let elector = LeaderElector::new(LeaderElection::new(LEASE.0, LEASE.1, &candidate), elected, clock);
+    let stop = stop.clone();
+    Ok(tokio::spawn(async move { elector.run_terms(stop, |term| run(term.cancel)).await }))
+}

@@ -1,0 +1,113 @@
+//! Instances that run elsewhere: processes that outlive the manager, and imported control planes.
+
+use std::time::Duration;
+
+use e2e::flotilla::{Flotilla, kubectl};
+use e2e::manager::{ManagerProcess, eventually, ready, text};
+use serde_json::{Value, json};
+
+/// Ends the process of an instance with the test, also when it fails.
+struct EndProcess(u64);
+
+impl Drop for EndProcess {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("kill").args(["-KILL", &self.0.to_string()]).status();
+    }
+}
+
+fn process_of(instance: &Value) -> u64 {
+    let directory = instance["status"]["directory"].as_str().expect("a directory");
+    let record = std::fs::read(format!("{directory}/process.json")).expect("a process");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    record["pid"].as_u64().expect("a process id")
+}
+
+fn is_running(pid: u64) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !state.is_empty() && !state.contains(") Z ")
+}
+
+#[test]
+fn an_instance_in_a_process_survives_the_manager_and_is_adopted() {
+    let manager = ManagerProcess::start(&[]);
+    manager.create("east", json!({"flotilla.dev/mode": "process"}), json!({}));
+    let instance = manager.wait_for("east", "Completed");
+    let pid = process_of(&instance);
+    let _end = EndProcess(pid);
+    let admin = manager.admin_kubeconfig("east");
+    assert!(kubectl(&admin, &["create", "configmap", "a", "--from-literal=x=1"]).status.success());
+    let endpoint = instance["status"]["endpoint"].as_str().expect("an endpoint").to_owned();
+    let proxied = manager.kubectl(&["--server", &endpoint, "get", "configmap", "a", "-o", "jsonpath={.data.x}"]);
+    assert_eq!(text(&proxied), "1");
+    let who = text(&manager.kubectl(&["--server", &endpoint, "auth", "whoami"]));
+    assert!(who.contains("manager:system:admin") && who.contains("flotilla:instance:admin"), "{who}");
+
+    let manager = manager.restart("KILL");
+    assert!(is_running(pid), "the process goes on while the manager is away");
+    let instance = manager.wait_for("east", "Completed");
+    assert_eq!(process_of(&instance), pid, "the process is adopted, not replaced");
+
+    // A process that dies is started again.
+    drop(EndProcess(pid));
+    let again = || {
+        let now = manager.instance("east").unwrap_or_default();
+        let record =
+            std::fs::read_to_string(format!("{}/process.json", instance["status"]["directory"].as_str().unwrap_or("")));
+        let is_new = !record.unwrap_or_default().contains(&format!("\"pid\":{pid},"));
+        if is_new && ready(&now)["reason"] == "Completed" { Ok(()) } else { Err(now["status"].to_string()) }
+    };
+    eventually(Duration::from_secs(60), again, || manager.server.log());
+    let pid = process_of(&instance);
+    let _end = EndProcess(pid);
+    let proxied = manager.kubectl(&["--server", &endpoint, "get", "configmap", "a", "-o", "jsonpath={.data.x}"]);
+    assert_eq!(text(&proxied), "1", "its data is kept");
+
+    let deleted = manager.flotilla(&["instance", "delete", "east"]);
+    assert!(deleted.status.success(), "{}", text(&deleted));
+    assert!(!is_running(pid), "the process is stopped");
+}
+
+#[test]
+fn a_running_control_plane_is_imported_and_left_alone() {
+    let plane = Flotilla::start();
+    let manager = ManagerProcess::start(&["--allow-loopback-endpoints"]);
+    let file = plane.kubeconfig.display().to_string();
+    let imported = manager.flotilla(&["instance", "import", "old", "--from", &file]);
+    assert!(imported.status.success(), "{}\n{}", text(&imported), manager.server.log());
+    let instance = manager.wait_for("old", "Completed");
+    assert_eq!(instance["status"]["mode"], "imported");
+    let endpoint = instance["status"]["endpoint"].as_str().expect("an endpoint").to_owned();
+    assert!(plane.kubectl(&["create", "configmap", "a", "--from-literal=x=1"]).status.success());
+    let proxied = manager.kubectl(&["--server", &endpoint, "get", "configmap", "a", "-o", "jsonpath={.data.x}"]);
+    assert_eq!(text(&proxied), "1");
+    let who = text(&manager.kubectl(&["--server", &endpoint, "auth", "whoami"]));
+    assert!(who.contains("manager:system:admin"), "the caller is impersonated: {who}");
+
+    let twice = manager.flotilla(&["instance", "import", "again", "--from", &file, "--wait", "5s"]);
+    assert!(!twice.status.success() && text(&twice).contains("already the instance"), "{}", text(&twice));
+
+    let deleted = manager.flotilla(&["instance", "delete", "old"]);
+    assert!(deleted.status.success(), "{}", text(&deleted));
+    assert!(plane.kubectl(&["get", "configmap", "a"]).status.success(), "the plane is untouched");
+}
+
+#[test]
+fn an_unreachable_import_fails_clearly_and_is_deleted_quickly() {
+    let plane = Flotilla::start();
+    let file = plane.kubeconfig.display().to_string();
+    // Addresses of the manager's machine are refused without the flag.
+    let strict = ManagerProcess::start(&[]);
+    let refused = strict.flotilla(&["instance", "import", "old", "--from", &file, "--wait", "3s"]);
+    assert!(!refused.status.success() && text(&refused).contains("--allow-loopback-endpoints"), "{}", text(&refused));
+    drop(strict);
+
+    let manager = ManagerProcess::start(&["--allow-loopback-endpoints"]);
+    assert!(manager.flotilla(&["instance", "import", "old", "--from", &file]).status.success());
+    plane.kill();
+    let unreachable = manager.wait_for("old", "Unreachable");
+    assert_eq!(unreachable["status"]["phase"], "Degraded");
+    let started = std::time::Instant::now();
+    let deleted = manager.flotilla(&["instance", "delete", "old"]);
+    assert!(deleted.status.success(), "{}", text(&deleted));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
