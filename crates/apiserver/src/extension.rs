@@ -31,5 +31,10 @@ pub trait Extension: Send + Sync {
         false
     }
 
+    /// Callers without valid credentials reach it too, as the anonymous user.
+    fn is_public(&self) -> bool {
+        false
+    }
+
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;
 }
