@@ -31,8 +31,8 @@ pub trait Extension: Send + Sync {
         false
     }
 
-    /// Callers without credentials may use it: a login.
-    fn serves_anonymous(&self) -> bool {
+    /// Callers without valid credentials reach it too, as the anonymous user.
+    fn is_public(&self) -> bool {
         false
     }
 

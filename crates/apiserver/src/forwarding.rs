@@ -14,7 +14,7 @@ use crate::respond::Body;
 
 /// Headers of one hop, and those by which a client could claim to be someone.
 const DROPPED: &[&str] =
-    &["authorization", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding"];
+    &["authorization", "cookie", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding"];
 
 pub type OutgoingBody = BoxBody<Bytes, hyper::Error>;
 
@@ -77,6 +77,8 @@ fn stream_back(response: Response<hyper::body::Incoming>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
+    // Another server must not replace the session cookie of this one.
+    parts.headers.remove(header::SET_COOKIE);
     let frames = BodyStream::new(body).filter_map(|frame| async move {
         match frame {
             Ok(frame) => frame.into_data().ok().map(Ok),

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::Chain;
 use crate::aggregate::Aggregator;
 use crate::audit::Audit;
-use crate::auth::Auth;
+use crate::auth::{Auth, RequestAuthenticator};
 use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
@@ -44,6 +44,7 @@ pub struct Handlers {
     pub connect: Vec<Box<dyn ConnectHandler>>,
     pub extensions: Vec<Box<dyn Extension>>,
     pub mounts: Vec<Box<dyn Mount>>,
+    pub authenticators: Vec<Box<dyn RequestAuthenticator>>,
 }
 
 pub struct Server {
@@ -105,6 +106,14 @@ impl Server {
 
     pub fn connect_handlers(&self) -> impl Iterator<Item = &dyn ConnectHandler> {
         self.handlers.get().into_iter().flat_map(|handlers| &handlers.connect).map(|handler| &**handler)
+    }
+
+    pub fn authenticators(&self) -> impl Iterator<Item = &dyn RequestAuthenticator> {
+        self.handlers
+            .get()
+            .into_iter()
+            .flat_map(|handlers| &handlers.authenticators)
+            .map(|authenticator| &**authenticator)
     }
 
     /// Returns the extension that answers for a path.

@@ -156,7 +156,7 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
             "logs", "exec", "attach",
         ],
     ),
-    ("Placement", &["why", "plan", "failover", "interpret"]),
+    ("Placement", &["why", "plan", "failover", "interpret", "console"]),
     ("Data", &["backup", "restore", "migrate", "image"]),
     ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "version"]),
 ];

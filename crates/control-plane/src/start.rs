@@ -25,6 +25,8 @@ use plane_state::MemberCapacity;
 use plane_state::SafeMode;
 use search::Search;
 use tokio::net::TcpListener;
+use web_console::endpoints::{ConsolePages, ConsoleTickets};
+use web_console::{SessionCookies, WebConsole};
 
 use crate::components::{self, Running, Shared};
 use crate::interpretation;
@@ -117,6 +119,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
     let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
     let search = Search::new(search::SearchDeps { client: shared.client.clone(), members: Arc::new(members) });
     tokio::spawn(search.clone().run(host.stop.clone()));
+    let console = Arc::new(WebConsole::default());
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
     Handlers {
         connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) })],
@@ -126,8 +129,11 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             Box::new(SafeModeConfirm { mode }),
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
             Box::new(PeerEndpoint { tunnels }),
+            Box::new(ConsolePages { console: Arc::clone(&console) }),
+            Box::new(ConsoleTickets { console: Arc::clone(&console) }),
         ],
         mounts: Vec::new(),
+        authenticators: vec![Box::new(SessionCookies { console })],
     }
 }
 

@@ -31,6 +31,7 @@ pub mod top;
 pub mod unjoin;
 pub mod unregister;
 pub mod version;
+pub mod web_console;
 pub mod why;
 
 use clap::Subcommand;
@@ -47,6 +48,7 @@ pub enum Command {
     Why(Box<why::WhyArgs>),
     Plan(Box<why::PlanArgs>),
     Failover(Box<failover::FailoverArgs>),
+    Console(web_console::ConsoleArgs),
     Join(Box<join::JoinArgs>),
     Unjoin(Box<unjoin::UnjoinArgs>),
     Token(Box<token::TokenArgs>),
@@ -105,6 +107,7 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Why(args) => why::why(console, *args).await,
         Command::Plan(args) => why::plan(console, *args).await,
         Command::Failover(args) => failover::run(console, *args).await,
+        Command::Console(args) => web_console::run(console, args).await,
         Command::Join(args) => join::run(console, *args).await,
         Command::Unjoin(args) => unjoin::run(console, *args).await,
         Command::Token(args) => token::run(console, *args).await,

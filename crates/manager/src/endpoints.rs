@@ -45,7 +45,7 @@ impl Extension for LoginEndpoint {
         true
     }
 
-    fn serves_anonymous(&self) -> bool {
+    fn is_public(&self) -> bool {
         true
     }
 

@@ -161,5 +161,6 @@ fn handlers(backends: &Backends) -> Handlers {
         connect: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
         extensions: vec![Box::new(FaultInjection)],
         mounts: Vec::new(),
+        authenticators: Vec::new(),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef};
 use karmadactl::console::Console;
+use karmadactl::web_console::sign_in_path;
 use object::Object;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -60,7 +61,8 @@ async fn up_locked(
         console.note(note);
     }
     let display = bring_up(console, place, spec.clone(), patience).await?;
-    print_next(console, place, &spec, display.elapsed())
+    let web_console = web_console(place, &spec).await;
+    print_next(console, place, &spec, display.elapsed(), &web_console)
 }
 
 /// Locks a testbed that must exist.
@@ -258,7 +260,22 @@ async fn check_provisioner(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()
     }
 }
 
-fn print_next(console: &Console, place: &TestbedDir, spec: &Spec, took: Duration) -> anyhow::Result<()> {
+/// Returns the link that opens the web console signed in, or the reason why there is none.
+async fn web_console(place: &TestbedDir, spec: &Spec) -> String {
+    let requested = async { sign_in_path(&open(&place.plane_config())?).await };
+    match requested.await {
+        Ok(path) => format!("https://127.0.0.1:{}{path}", spec.plane_port),
+        Err(error) => format!("not available: {error:#}"),
+    }
+}
+
+fn print_next(
+    console: &Console,
+    place: &TestbedDir,
+    spec: &Spec,
+    took: Duration,
+    web_console: &str,
+) -> anyhow::Result<()> {
     let first = spec.members.first().map(|member| format!("kubectl --context {} get nodes\n  ", member.name));
     let members = match spec.members.len() {
         1 => "1 member".to_owned(),
@@ -270,11 +287,14 @@ fn print_next(console: &Console, place: &TestbedDir, spec: &Spec, took: Duration
          export KUBECONFIG={}\n  \
          kubectl get clusters\n  \
          {}{}\n\n\
+         Web console, signed in by this link once (`{}` prints another; the certificate is the testbed's own):\n  \
+         {web_console}\n\n\
          It keeps running when this terminal closes: `{}` shows it, `{}` stops it.",
         took.as_secs_f32(),
         place.merged_config().display(),
         first.unwrap_or_default(),
         place.command("demo nginx"),
+        place.plane_command("console"),
         place.command("status"),
         place.command("down"),
     ))?;

@@ -18,6 +18,7 @@ pub mod token_request;
 use std::sync::Arc;
 
 use access::{AccessDecision, Action};
+use async_trait::async_trait;
 use http::HeaderMap;
 use object::request::User;
 use object::request::Verb;
@@ -34,7 +35,7 @@ pub use front_proxy::FrontProxyConfig;
 pub use oidc::OidcConfig;
 pub use policy::LivePolicy;
 pub use service_account::ServiceAccountConfig;
-pub use token::{TokenAuthenticator, TokenUser};
+pub use token::{TokenAuthenticator, TokenUser, bearer as bearer_token};
 
 /// The key in the user's extra that identifies the credential.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -52,6 +53,13 @@ pub struct AuthConfig {
     pub anonymous: bool,
 }
 
+/// Identifies callers by a credential that is neither a certificate nor a bearer token, such as a session cookie.
+#[async_trait]
+pub trait RequestAuthenticator: Send + Sync {
+    /// `None` when the request has no credential of this kind; the error says why it is not valid.
+    async fn user(&self, server: &Server, headers: &HeaderMap) -> Option<Result<Arc<User>, String>>;
+}
+
 /// The authenticators and the authorizer of the server.
 pub struct Auth {
     certificates: certificate::Certificates,
@@ -63,7 +71,7 @@ pub struct Auth {
 
 impl Auth {
     pub fn new(config: AuthConfig) -> Self {
-        let anonymous = config.anonymous.then(|| Arc::new(User::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])));
+        let anonymous = config.anonymous.then(|| Arc::new(User::anonymous()));
         Self {
             certificates: certificate::Certificates::new(config.client_ca),
             front_proxy: config.front_proxy.map(front_proxy::FrontProxy::new),
@@ -109,8 +117,17 @@ impl Auth {
                 }
             }
         }
-        if !refused && server.extension(&info.path).is_some_and(|extension| extension.serves_anonymous()) {
-            return Ok(Arc::new(User::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])));
+        if !refused {
+            for authenticator in server.authenticators() {
+                match authenticator.user(server, headers).await {
+                    Some(Ok(user)) => return Ok(user),
+                    Some(Err(reason)) => {
+                        tracing::debug!(reason, peer = %peer.address, "credentials refused");
+                        refused = true;
+                    }
+                    None => {}
+                }
+            }
         }
         match &self.anonymous {
             Some(anonymous) if !refused && is_open_to_all(info) => Ok(anonymous.clone()),

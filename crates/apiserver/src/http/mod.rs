@@ -77,6 +77,12 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
+    // HTTP/2 has an authority instead, and handlers read only this.
+    if let Some(authority) = parts.uri.authority().filter(|_| !parts.headers.contains_key(header::HOST))
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        parts.headers.insert(header::HOST, host);
+    }
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = read_info(&server, &parts, &query_text);
@@ -178,16 +184,19 @@ async fn admit(
     record: &Record,
 ) -> Result<Response<Body>, Status> {
     let is_remote = known.is_none();
+    let extension = server.extension(&incoming.info.path);
     let caller = match known {
         Some(user) => user,
-        None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await?,
+        None => match server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await {
+            Err(_) if extension.is_some_and(|extension| extension.is_public()) => Arc::new(User::anonymous()),
+            authenticated => authenticated?,
+        },
     };
     record.authenticated(&caller);
     let user = server.auth.impersonated(server, &caller, &incoming.headers, &incoming.info).await?;
     record.impersonated(&caller, &user);
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
-    let extension = server.extension(&incoming.info.path);
     if !extension.is_some_and(|extension| extension.judges_callers()) {
         server.auth.authorize(server, &user, &incoming.info).await?;
     }

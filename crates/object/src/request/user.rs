@@ -28,6 +28,11 @@ impl User {
         Self { name: name.to_owned(), groups, ..Self::default() }
     }
 
+    /// The user of requests without credentials.
+    pub fn anonymous() -> Self {
+        Self::new(ANONYMOUS_USER, &[UNAUTHENTICATED_GROUP])
+    }
+
     /// The user that a service account's token authenticates as.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let mut groups = service_account_groups(namespace);

@@ -1,0 +1,59 @@
+//! The web console of a control plane: its files, and the sessions of signed-in browsers.
+//!
+//! The page itself is public and holds no data. A browser signs in with a bearer token, a client certificate or a one-time
+//! ticket, and gets a session cookie. With it the page calls the ordinary Kubernetes API in the rights of its user.
+
+mod assets;
+pub mod endpoints;
+mod origin;
+mod pages;
+mod sessions;
+mod tickets;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use access::User;
+use apiserver::auth::RequestAuthenticator;
+use apiserver::server::Server;
+use async_trait::async_trait;
+use http::HeaderMap;
+
+use crate::sessions::Sessions;
+use crate::tickets::Tickets;
+
+/// The path prefix of the console.
+pub const CONSOLE_PATH: &str = "/console/";
+
+/// The sessions and tickets of one control plane. They are kept in memory: a restart signs everyone out.
+#[derive(Default)]
+pub struct WebConsole {
+    sessions: Sessions,
+    tickets: Tickets,
+}
+
+/// Identifies the callers that have a session cookie.
+pub struct SessionCookies {
+    pub console: Arc<WebConsole>,
+}
+
+#[async_trait]
+impl RequestAuthenticator for SessionCookies {
+    async fn user(&self, server: &Server, headers: &HeaderMap) -> Option<Result<Arc<User>, String>> {
+        let id = origin::session_cookie(headers)?;
+        if let Err(reason) = origin::check(headers) {
+            return Some(Err(reason.to_owned()));
+        }
+        let Some(session) = self.console.sessions.find(id, Instant::now()) else {
+            return Some(Err("the session has ended".to_owned()));
+        };
+        // A token that was revoked after the sign-in ends the session.
+        if let Some(token) = &session.token
+            && !matches!(server.auth.review_token(server, token.expose(), &[]).await, Ok(Some(_)))
+        {
+            self.console.sessions.close(id);
+            return Some(Err("the token of the session is no longer valid".to_owned()));
+        }
+        Some(Ok(session.user))
+    }
+}
