@@ -17,6 +17,7 @@ use crate::auth::Auth;
 use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
+use crate::health::HealthCheck;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::served_resources::{Resource, ServedResources};
@@ -42,6 +43,8 @@ pub struct ServerConfig {
 pub struct Handlers {
     pub connect: Vec<Box<dyn ConnectHandler>>,
     pub extensions: Vec<Box<dyn Extension>>,
+    /// Further checks of `/readyz` and `/healthz`.
+    pub checks: Vec<Box<dyn HealthCheck>>,
 }
 
 pub struct Server {
@@ -103,6 +106,10 @@ impl Server {
 
     pub fn connect_handlers(&self) -> impl Iterator<Item = &dyn ConnectHandler> {
         self.handlers.get().into_iter().flat_map(|handlers| &handlers.connect).map(|handler| &**handler)
+    }
+
+    pub fn health_checks(&self) -> impl Iterator<Item = &dyn HealthCheck> {
+        self.handlers.get().into_iter().flat_map(|handlers| &handlers.checks).map(|check| &**check)
     }
 
     /// Returns the extension that answers for a path.

@@ -36,6 +36,8 @@ pub struct ServerArgs {
     #[command(flatten)]
     etcd: crate::etcd::EtcdArgs,
     #[command(flatten)]
+    encryption: crate::encryption::EncryptionArgs,
+    #[command(flatten)]
     audit: crate::audit::AuditArgs,
     /// Time to live of events, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
@@ -91,6 +93,7 @@ impl ServerArgs {
         options.host.names = self.names;
         options.host.advertise = self.advertise_url;
         options.host.peer_address = self.peer_address;
+        self.encryption.apply(&mut options.host)?;
         self.audit.apply(&mut options.host)?;
         options.host.event_ttl = Duration::from_secs(self.event_ttl);
         options.host.oidc = self.identity.oidc()?;

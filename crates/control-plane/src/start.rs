@@ -121,6 +121,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
             Box::new(PeerEndpoint { tunnels }),
         ],
+        ..Handlers::default()
     }
 }
 

@@ -131,7 +131,7 @@ impl World {
             event_ttl: Duration::from_secs(3600),
             stop: CancellationToken::new(),
         });
-        server.install(apiserver::server::Handlers { connect: Vec::new(), extensions });
+        server.install(apiserver::server::Handlers { extensions, ..Default::default() });
         server.set_ready();
         let world = Self { server, audit_log };
         for (name, labels) in [("team", json!({"tier": "prod"})), ("other", json!({}))] {
