@@ -152,10 +152,15 @@ fn a_restored_plane_deletes_nothing_until_confirmed() {
     site.in_members(&first, &["get", "cm", "late", "-o=name"], "configmap/late");
     site.in_members(&first, &["get", "cm", "gone", "-o=name"], "");
 
+    let keys = site.path("keys.yaml");
+    site.expect_kubectl(&["encryption", "export", "--data-dir", &site.path("first"), &keys, "--yes"]);
     first.kill();
     std::fs::remove_dir_all(site.path("first")).expect("the plane is lost");
     refuse_damaged(&site, &file);
-    site.expect_kubectl(&["restore", &file, "--data-dir", &site.path("second")]);
+    let locked = site.flotilla(&["restore", &file, "--data-dir", &site.path("second")]);
+    assert!(text(&locked).contains("--encryption-provider-config FILE"), "the keys are missing: {}", text(&locked));
+    let with_keys = ["--encryption-provider-config", &keys];
+    site.expect_kubectl(&[&["restore", &file, "--data-dir", &site.path("second")][..], &with_keys].concat());
     let second = site.start("second");
     in_safe_mode(&site, &second);
     confirmed(&site, &second);

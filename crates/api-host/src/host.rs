@@ -37,6 +37,8 @@ use store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::at_rest::{self, AtRest};
+use crate::at_rest_state::{AtRestState, KmsHealth};
 use crate::certificates::Certificates;
 use crate::options::{Options, Storage};
 use crate::{peers, shared_keys};
@@ -77,6 +79,7 @@ pub struct ApiHost<L = Listening> {
     pub stop: CancellationToken,
     listener: L,
     store: Arc<dyn Store>,
+    at_rest: Option<AtRest>,
 }
 
 impl ApiHost<TcpListener> {
@@ -86,7 +89,7 @@ impl ApiHost<TcpListener> {
             .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
         listener::raise_open_files_limit();
         let stop = CancellationToken::new();
-        let store = open_store(options).await?;
+        let (store, at_rest) = at_rest::seal(options, open_store(options).await?).await?;
         let listener = TcpListener::bind(options.bind).await.with_context(|| {
             format!("cannot listen on {}: choose another address with --bind, or port 0 for a free one", options.bind)
         })?;
@@ -104,19 +107,26 @@ impl ApiHost<TcpListener> {
         let prepared = apiserver::prepare(&server, objects).await;
         prepared.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
         publish_trust(&server, &certificates).await?;
+        if let Some(at_rest) = &at_rest {
+            at_rest.start(&server.metrics, &stop);
+        }
         let keep = (kubeconfig.clone(), options.context.clone(), url.clone());
         tokio::spawn(certificates.clone().keep_fresh(keep, stop.clone()));
-        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store })
+        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest })
     }
 
     /// Starts to accept connections and reports ready.
-    pub fn serve(self, handlers: Handlers) -> anyhow::Result<ApiHost> {
-        let Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store } = self;
+    pub fn serve(self, mut handlers: Handlers) -> anyhow::Result<ApiHost> {
+        let Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest } =
+            self;
+        let sealing = at_rest.as_ref().map(|at_rest| (at_rest.encryption.clone(), at_rest.rewriter.clone()));
+        handlers.checks.extend(sealing.iter().map(|(encryption, _)| Box::new(KmsHealth(encryption.clone())) as _));
+        handlers.extensions.push(Box::new(AtRestState { sealing }));
         server.install(handlers);
         let tls = pki::tls::server::server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listener = listen(server.clone(), listener, Arc::new(tls))?;
         server.set_ready();
-        Ok(ApiHost { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store })
+        Ok(ApiHost { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest })
     }
 }
 

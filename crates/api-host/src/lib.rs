@@ -1,11 +1,19 @@
 //! An API server with its store, keys and listener, from a data directory. Control planes and members are built on it.
 
+mod at_rest;
+mod at_rest_state;
 mod certificates;
 mod host;
 mod options;
 mod peers;
 pub mod shared_keys;
 
+pub use at_rest::{create_file as create_encryption_file, default_file as default_encryption_file};
 pub use certificates::Certificates;
 pub use host::{Additions, ApiHost};
-pub use options::{Options, Storage};
+pub use options::{EncryptionOptions, Options, Storage};
+
+/// Path of the state of encryption at rest.
+pub fn at_rest_path() -> &'static str {
+    at_rest_state::PATH
+}

@@ -23,6 +23,15 @@ pub enum Storage {
     Etcd(store::etcd::EtcdOptions),
 }
 
+/// Encryption of stored values.
+#[derive(Clone, Debug, Default)]
+pub struct EncryptionOptions {
+    /// An `EncryptionConfiguration`. Without one, embedded storage uses the file in its data directory and creates it.
+    pub provider_config: Option<PathBuf>,
+    /// Applies changes of `provider_config` without a restart.
+    pub automatic_reload: bool,
+}
+
 #[derive(Clone)]
 pub struct Options {
     pub data_dir: PathBuf,
@@ -38,6 +47,7 @@ pub struct Options {
     /// Name of that kubeconfig in the data directory.
     pub kubeconfig_file: String,
     pub storage: Storage,
+    pub encryption: EncryptionOptions,
     pub version: Version,
     pub audit_log: Option<PathBuf>,
     /// Requests recorded in the audit log.
@@ -67,6 +77,7 @@ impl Options {
             context: context.to_owned(),
             kubeconfig_file: format!("{context}.config"),
             storage: Storage::default(),
+            encryption: EncryptionOptions::default(),
             version: Version::default(),
             audit_log: None,
             audit_policy: Policy::everything(Level::Metadata),

@@ -16,7 +16,7 @@ use pki::key_dir::{self, KeyDir, name};
 use store::{Error, Revision, Store};
 
 /// Store key of the bundle. No API group begins with a dash, so no object has this key.
-pub const KEY: &str = "/-flotilla/keys";
+pub const KEY: &str = encryption::SHARED_KEYS;
 /// Attempts against servers that publish at the same time; each failed attempt means that another succeeded.
 const ATTEMPTS_MAX: usize = 8;
 

@@ -11,6 +11,14 @@ use crate::server::Server;
 /// A store that takes longer to answer is not healthy, as kube-apiserver has it.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// A check in addition to those of every server. Must not wait.
+pub trait HealthCheck: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// `None` if there is nothing to check now.
+    fn check(&self) -> Option<Result<(), String>>;
+}
+
 pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
     let path = incoming.info.path.trim_end_matches('/');
     let (endpoint, single) = match path[1..].split_once('/') {
@@ -23,6 +31,7 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
     // A server that is still starting is alive: only those who ask whether it is ready need to hear of it.
     if endpoint != "livez" {
         checks.push(("informer-sync", ready_check(server)));
+        checks.extend(server.health_checks().filter_map(|check| Some((check.name(), check.check()?))));
     }
     if endpoint == "readyz" {
         if engine == "etcd" {

@@ -17,7 +17,7 @@ pub mod disturbance;
 pub mod documents;
 pub mod extension;
 pub mod forwarding;
-mod health;
+pub mod health;
 mod housekeeping;
 pub mod http;
 pub mod limits;

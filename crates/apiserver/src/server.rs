@@ -17,6 +17,7 @@ use crate::auth::{Auth, RequestAuthenticator};
 use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
+use crate::health::HealthCheck;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::mount::Mount;
@@ -45,6 +46,8 @@ pub struct Handlers {
     pub extensions: Vec<Box<dyn Extension>>,
     pub mounts: Vec<Box<dyn Mount>>,
     pub authenticators: Vec<Box<dyn RequestAuthenticator>>,
+    /// Further checks of `/readyz` and `/healthz`.
+    pub checks: Vec<Box<dyn HealthCheck>>,
 }
 
 pub struct Server {
@@ -114,6 +117,10 @@ impl Server {
             .into_iter()
             .flat_map(|handlers| &handlers.authenticators)
             .map(|authenticator| &**authenticator)
+    }
+
+    pub fn health_checks(&self) -> impl Iterator<Item = &dyn HealthCheck> {
+        self.handlers.get().into_iter().flat_map(|handlers| &handlers.checks).map(|check| &**check)
     }
 
     /// Returns the extension that answers for a path.

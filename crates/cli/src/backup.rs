@@ -1,6 +1,7 @@
 //! `flotilla backup`: writes a control plane to one file, while it is running or stopped.
 
 mod contents;
+mod keys;
 pub mod migrate;
 mod place;
 mod progress;
@@ -14,13 +15,15 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use store::snapshot::{self, StoreSnapshot, file};
 
+use keys::EncryptionKeys;
 use place::{StateStorage, StorageArgs};
 use progress::Progress;
 
 /// Back up a control plane into one file: its objects and its keys.
 ///
 /// The control plane may be running: the file is a consistent snapshot. A data directory is read while its server has it
-/// open, etcd over its API. The file contains secrets and is readable by its owner only.
+/// open, etcd over its API. Secrets and the keys of the plane stay encrypted in it, and restoring it needs the encryption
+/// configuration of the server (DATA_DIR/encryption/config.yaml), which is not part of it. The file is readable by its owner only.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
@@ -45,6 +48,9 @@ pub struct BackupArgs {
     /// Overwrite FILE if it exists
     #[arg(long)]
     force: bool,
+    /// Put the encryption keys into the file too: whoever has it can read all Secrets
+    #[arg(long)]
+    include_encryption_key: bool,
 }
 
 #[derive(Subcommand)]
@@ -77,8 +83,9 @@ pub async fn run(console: &Console, args: BackupArgs) -> anyhow::Result<()> {
     match (args.command, args.file) {
         (Some(BackupCommand::Inspect(args)), _) => inspect(console, &args),
         (None, Some(file)) => {
-            let place = args.place.place()?;
-            take(console, &place, &file, args.force).await
+            let keys = args.place.encryption_keys().await?;
+            let choices = Choices { force: args.force, include_key: args.include_encryption_key };
+            write_backup(console, &args.place.place()?, keys.as_ref(), &file, choices).await
         }
         (None, None) => anyhow::bail!("the file to write is required"),
     }
@@ -91,15 +98,61 @@ pub async fn back_up_directory(
     file: &std::path::Path,
     force: bool,
 ) -> anyhow::Result<()> {
-    take(console, &StateStorage::Directory(directory), file, force).await
+    let keys = EncryptionKeys::find(None, Some(&directory)).await?;
+    write_backup(console, &StateStorage::Directory(directory), keys.as_ref(), file, Choices { force, include_key: false }).await
 }
 
-async fn take(console: &Console, place: &StateStorage, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
-    anyhow::ensure!(force || !path.exists(), "{} already exists: choose another name, or use --force", path.display());
+#[derive(Clone, Copy)]
+struct Choices {
+    /// Overwrite the file.
+    force: bool,
+    /// Put the encryption keys into the file.
+    include_key: bool,
+}
+
+async fn write_backup(
+    console: &Console,
+    place: &StateStorage,
+    keys: Option<&EncryptionKeys>,
+    file: &std::path::Path,
+    choices: Choices,
+) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        choices.force || !file.exists(),
+        "{} already exists: choose another name, or use --force",
+        file.display()
+    );
+    let mut snapshot = place.read(console).await?;
+    lock(console, &mut snapshot, keys, choices.include_key)?;
+    take(console, &snapshot, file, choices.force)
+}
+
+/// Seals the key files, and adds the encryption keys on request.
+fn lock(
+    console: &Console,
+    snapshot: &mut StoreSnapshot,
+    keys: Option<&EncryptionKeys>,
+    is_included: bool,
+) -> anyhow::Result<()> {
+    let Some(keys) = keys else {
+        anyhow::ensure!(!is_included, "--include-encryption-key: no encryption configuration was found");
+        return Ok(());
+    };
+    keys.seal_files(snapshot)?;
+    if is_included {
+        keys.include(snapshot);
+    } else {
+        console.note(
+            "the backup is encrypted: keep a copy of the encryption configuration, it cannot be restored without",
+        );
+    }
+    Ok(())
+}
+
+fn take(console: &Console, snapshot: &StoreSnapshot, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
     let started = std::time::Instant::now();
-    let snapshot = place.read(console).await?;
     let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
-    let bytes = file::write(path, &snapshot, force, &|keys| progress.at(keys)).context("the backup failed")?;
+    let bytes = file::write(path, snapshot, force, &|keys| progress.at(keys)).context("the backup failed")?;
     console.line(format_args!(
         "{}: {} objects and {} key files at revision {}, {} KiB in {:.1} s",
         path.display(),

@@ -9,7 +9,7 @@ use ::karmadactl::{plane, program};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::{agent, backup, completion, doctor, image, instance, manager, member, prepare, registry, server, testbed};
+use crate::{agent, backup, completion, doctor, encryption, image, instance, manager, member, prepare, registry, server, testbed};
 
 /// A multi-cluster Kubernetes control plane in one binary.
 #[derive(Parser)]
@@ -54,6 +54,8 @@ enum Command {
     Backup(Box<backup::BackupArgs>),
     Restore(Box<backup::restore::RestoreArgs>),
     Migrate(Box<backup::migrate::MigrateArgs>),
+    #[command(subcommand)]
+    Encryption(Box<encryption::EncryptionCommand>),
     /// Check that this host can run a testbed, and fix what is missing.
     Prepare(prepare::PrepareArgs),
     /// Diagnose a testbed or a control plane, and print the commands that fix it.
@@ -89,6 +91,9 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
             block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await })
         }
         Command::Migrate(args) => block_on(async move { backup::migrate::run(&Console::standard(name), *args).await }),
+        Command::Encryption(command) => {
+            block_on(async move { encryption::run(&Console::standard(name), *command).await })
+        }
         Command::Prepare(args) => prepare::run(&Console::standard(name), &args),
         Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),
         Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
@@ -157,7 +162,7 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Placement", &["why", "plan", "failover", "interpret", "console"]),
-    ("Data", &["backup", "restore", "migrate", "image"]),
+    ("Data", &["backup", "restore", "migrate", "encryption", "image"]),
     ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "version"]),
 ];
 

@@ -34,6 +34,8 @@ pub struct HostArgs {
     #[command(flatten)]
     etcd: crate::etcd::EtcdArgs,
     #[command(flatten)]
+    encryption: crate::encryption::EncryptionArgs,
+    #[command(flatten)]
     audit: crate::audit::AuditArgs,
     /// Time to live of events, in seconds.
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
@@ -71,6 +73,7 @@ impl HostArgs {
         host.names = self.names;
         host.advertise = self.advertise_url;
         host.peer_address = self.peer_address;
+        self.encryption.apply(host)?;
         self.audit.apply(host)?;
         host.event_ttl = Duration::from_secs(self.event_ttl);
         host.oidc = self.identity.oidc()?;

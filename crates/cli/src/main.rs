@@ -6,6 +6,7 @@ mod backup;
 mod completion;
 mod dispatch;
 mod doctor;
+mod encryption;
 mod etcd;
 mod host;
 mod identity;

@@ -132,8 +132,8 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             Box::new(ConsolePages { console: Arc::clone(&console) }),
             Box::new(ConsoleTickets { console: Arc::clone(&console) }),
         ],
-        mounts: Vec::new(),
         authenticators: vec![Box::new(SessionCookies { console })],
+        ..Handlers::default()
     }
 }
 

@@ -160,7 +160,6 @@ fn handlers(backends: &Backends) -> Handlers {
     Handlers {
         connect: vec![Box::new(PodStreams { backends: backends.clone() }), Box::new(usage)],
         extensions: vec![Box::new(FaultInjection)],
-        mounts: Vec::new(),
-        authenticators: Vec::new(),
+        ..Handlers::default()
     }
 }

@@ -46,6 +46,10 @@ pub enum Error {
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
 
+    /// A value cannot be decrypted. The text names the key and what is missing.
+    #[error("{0}")]
+    Sealed(String),
+
     /// Another process (or another store of this one) has the data directory open.
     #[error("{0}")]
     Locked(String),

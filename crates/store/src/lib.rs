@@ -7,6 +7,7 @@ mod error;
 mod kv;
 mod local;
 mod shifted;
+mod transform;
 mod watch;
 
 pub mod embedded;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 pub use error::{Error, Result};
 pub use kv::{Event, EventKind, KeyValue, LeaseId, RangeEnd, RangeRequest, RangeResult, Revision, prefix_end};
 pub use local::{Local, Retention};
+pub use transform::{Transformed, ValueTransformer};
 pub use watch::{ProgressHandle, WatchBatch, WatchStream};
 
 /// A revisioned map from keys to bytes.
@@ -93,6 +95,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Size of the store where it keeps its data.
     async fn size_bytes(&self) -> Result<u64>;
+
+    /// Removes compacted values from the engine's files, where free space may still contain them. Engines whose files
+    /// belong to another program do nothing.
+    async fn scrub(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Finishes accepted writes and releases the engine's resources. Later calls fail with [`Error::Closed`].
     async fn close(&self);

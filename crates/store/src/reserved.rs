@@ -20,6 +20,8 @@ pub(crate) const FORMAT_KEY: &str = "/flotilla.store/format";
 pub(crate) const REVISIONS: &str = "/flotilla.store/revisions";
 pub(crate) const UNFINISHED: &str = "/flotilla.store/unfinished";
 pub(crate) const MOVED: &str = "/flotilla.store/moved";
+/// Exists while overwritten values may remain in the files of the store.
+const SCRUB: &str = "/flotilla.store/scrub";
 /// Exists from a restore until an operator confirms that the control plane may act on the restored state.
 pub const RESTORED: &str = "/flotilla.store/restored";
 
@@ -158,4 +160,20 @@ pub(crate) async fn remove(store: &dyn Store, key: &str) -> Result<()> {
         Ok(_) | Err(Error::NotFound) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Records that the files may still contain values that must not remain, until [`end_scrub`].
+pub async fn begin_scrub(raw: &dyn Store) -> Result<()> {
+    match raw.create(SCRUB, "1".into(), None).await {
+        Ok(_) | Err(Error::Exists { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub async fn needs_scrub(raw: &dyn Store) -> Result<bool> {
+    Ok(raw.get(SCRUB).await?.0.is_some())
+}
+
+pub async fn end_scrub(raw: &dyn Store) -> Result<()> {
+    remove(raw, SCRUB).await
 }

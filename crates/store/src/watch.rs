@@ -1,15 +1,18 @@
 //! The stream of changes of a watch, and the handle that reports its reader's progress.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
 
 use crate::error::{Error, Result};
 use crate::etcd::watch::{RemoteProgress, RemoteWatch};
 use crate::kv::{Event, Revision};
 use crate::local::watcher::{LocalProgress, LocalWatch};
 use crate::shifted::shift;
+use crate::transform::{self, ValueTransformer};
 
 /// Consecutive changes of the watched prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,9 @@ pub struct WatchStream {
     source: StreamSource,
     /// Added to every revision delivered.
     offset: Revision,
+    transformer: Option<Arc<dyn ValueTransformer>>,
+    /// A batch whose values wait for a remote call. The source is not polled meanwhile, so its progress stays true.
+    opening: Option<BoxFuture<'static, Result<WatchBatch>>>,
 }
 
 enum StreamSource {
@@ -36,11 +42,20 @@ enum StreamSource {
 
 impl WatchStream {
     pub(crate) fn local(watch: LocalWatch) -> Self {
-        WatchStream { source: StreamSource::Local(watch), offset: 0 }
+        Self::of(StreamSource::Local(watch))
     }
 
     pub(crate) fn remote(watch: RemoteWatch) -> Self {
-        WatchStream { source: StreamSource::Remote(watch), offset: 0 }
+        Self::of(StreamSource::Remote(watch))
+    }
+
+    fn of(source: StreamSource) -> Self {
+        WatchStream { source, offset: 0, transformer: None, opening: None }
+    }
+
+    /// The same changes with the values callers see.
+    pub(crate) fn transformed(self, transformer: Arc<dyn ValueTransformer>) -> Self {
+        WatchStream { transformer: Some(transformer), ..self }
     }
 
     /// The same changes with revisions shifted by `offset`.
@@ -84,6 +99,27 @@ impl Stream for WatchStream {
     type Item = Result<WatchBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.opening.is_none() {
+            let next = ready!(self.poll_source(cx));
+            let Some(transformer) = self.transformer.clone() else { return Poll::Ready(next) };
+            let batch = match next {
+                Some(Ok(batch)) => batch,
+                ended => return Poll::Ready(ended),
+            };
+            match transform::open_batch_now(&*transformer, batch) {
+                Ok(opened) => return Poll::Ready(Some(opened)),
+                Err(batch) => self.opening = Some(transform::open_batch(transformer, batch).boxed()),
+            }
+        }
+        let Some(opening) = &mut self.opening else { return Poll::Ready(None) };
+        let opened = ready!(opening.as_mut().poll(cx));
+        self.opening = None;
+        Poll::Ready(Some(opened))
+    }
+}
+
+impl WatchStream {
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchBatch>>> {
         let next = match &mut self.source {
             StreamSource::Local(watch) => watch.poll_next(cx),
             StreamSource::Remote(watch) => watch.poll_next(cx),

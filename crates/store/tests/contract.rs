@@ -6,9 +6,11 @@ mod engines;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use store::embedded::{Embedded, EmbeddedOptions};
 use store::memory::Memory;
-use store::{Error, Store};
+use store::{Error, Result, Store, Transformed, ValueTransformer};
 
 use crate::cases::{CASES, Case, watch_events};
 use crate::engines::{EtcdServer, find_etcd};
@@ -48,6 +50,65 @@ async fn embedded_keeps_the_contract() {
         run("embedded", *case, store, &mut failed).await;
     }
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Inverts every byte, behind a mark. `is_remote` opens as a transformer does that has to ask another process.
+struct Inverting {
+    is_remote: bool,
+}
+
+impl Inverting {
+    fn plain(key: &str, stored: &Bytes) -> Result<Bytes> {
+        let inverted = stored.strip_prefix(b"inverted:").ok_or_else(|| Error::Sealed(format!("{key} is not ours")))?;
+        Ok(inverted.iter().map(|byte| !byte).collect())
+    }
+}
+
+#[async_trait]
+impl ValueTransformer for Inverting {
+    fn seal(&self, _key: &str, value: Bytes) -> Result<Bytes> {
+        Ok(b"inverted:".iter().copied().chain(value.iter().map(|byte| !byte)).collect())
+    }
+
+    fn is_plain(&self, _key: &str, _stored: &Bytes) -> bool {
+        false
+    }
+
+    fn open_now(&self, key: &str, stored: &Bytes) -> Option<Result<Bytes>> {
+        (!self.is_remote).then(|| Self::plain(key, stored))
+    }
+
+    async fn open(&self, key: &str, stored: Bytes) -> Result<Bytes> {
+        tokio::task::yield_now().await;
+        Self::plain(key, &stored)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transformed_store_keeps_the_contract() {
+    let mut failed = Vec::new();
+    for is_remote in [false, true] {
+        for case in CASES {
+            let directory = tempfile::tempdir().unwrap();
+            let raw = Arc::new(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
+            let store = Transformed::new(raw, Arc::new(Inverting { is_remote }));
+            run("transformed", *case, Arc::new(store), &mut failed).await;
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_opened_fails_reads_and_can_be_deleted() {
+    let raw: Arc<dyn Store> = Arc::new(Memory::new());
+    let store = Transformed::new(Arc::clone(&raw), Arc::new(Inverting { is_remote: false }));
+    let written = raw.create("/a", "foreign".into(), None).await.unwrap();
+    assert!(matches!(store.get("/a").await, Err(Error::Sealed(_))));
+    assert!(matches!(store.range(store::RangeRequest::prefix("/")).await, Err(Error::Sealed(_))));
+    let mut watch = store.watch("/", written).await.unwrap();
+    assert!(matches!(watch.next().await, Some(Err(Error::Sealed(_)))));
+    store.delete("/a", Some(written)).await.unwrap();
+    assert!(store.get("/a").await.unwrap().0.is_none());
 }
 
 async fn contract_on_etcd(server: &EtcdServer) {

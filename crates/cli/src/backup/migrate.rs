@@ -9,6 +9,7 @@ use store::snapshot::Fill;
 use store::{embedded, reserved};
 
 use super::contents::now;
+use super::keys::EncryptionKeys;
 use super::place::{StateStorage, store_directory};
 use crate::etcd::EtcdArgs;
 
@@ -38,6 +39,9 @@ pub struct MigrateArgs {
     to: String,
     #[command(flatten)]
     etcd: EtcdArgs,
+    /// EncryptionConfiguration of the servers [default: encryption/config.yaml in the data directory of the source]
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
     /// Replace the contents of the target. A data directory is kept as a copy; the contents of an etcd are lost
     #[arg(long)]
     force: bool,
@@ -55,8 +59,9 @@ pub async fn run(console: &Console, args: MigrateArgs) -> anyhow::Result<()> {
     if let StateStorage::Etcd { .. } = from {
         from.refuse_use(&*from.connect().await?).await?;
     }
+    let keys = EncryptionKeys::find(args.encryption_provider_config.as_deref(), from.directory()).await?;
     leave(&from, &doing).await?;
-    let moved = move_state(console, &from, &to, doing, args.force).await;
+    let moved = move_state(console, &from, &to, Fill { restored: None, doing }, args.force, keys.as_ref()).await;
     let count = match moved {
         Ok(count) => count,
         Err(error) => {
@@ -73,12 +78,13 @@ async fn move_state(
     console: &Console,
     from: &StateStorage,
     to: &StateStorage,
-    doing: String,
+    fill: Fill,
     force: bool,
+    keys: Option<&EncryptionKeys>,
 ) -> anyhow::Result<usize> {
     let snapshot = read_marked(console, from).await?;
     let count = snapshot.kvs.len();
-    to.write(console, snapshot, &Fill { restored: None, doing }, force).await?;
+    to.write(console, snapshot, &fill, force, keys).await?;
     Ok(count)
 }
 

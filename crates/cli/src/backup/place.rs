@@ -12,6 +12,7 @@ use store::snapshot::{self, Fill, StoreSnapshot};
 use store::{Store, embedded, reserved};
 
 use super::contents;
+use super::keys::EncryptionKeys;
 use super::progress::Progress;
 use crate::etcd::EtcdArgs;
 
@@ -30,6 +31,9 @@ pub struct StorageArgs {
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: EtcdArgs,
+    /// EncryptionConfiguration of the servers [default: encryption/config.yaml in --data-dir]
+    #[arg(long, value_name = "FILE")]
+    encryption_provider_config: Option<PathBuf>,
 }
 
 /// The storage of a control plane's state.
@@ -46,6 +50,10 @@ impl StorageArgs {
     /// Returns true if a storage was selected.
     pub fn is_named(&self) -> bool {
         self.data_dir.is_some() || !self.etcd_servers.is_empty()
+    }
+
+    pub async fn encryption_keys(&self) -> anyhow::Result<Option<EncryptionKeys>> {
+        EncryptionKeys::find(self.encryption_provider_config.as_deref(), self.data_dir.as_deref()).await
     }
 
     pub fn place(&self) -> anyhow::Result<StateStorage> {
@@ -96,13 +104,23 @@ impl StateStorage {
     pub async fn write(
         &self,
         console: &Console,
-        snapshot: StoreSnapshot,
+        mut snapshot: StoreSnapshot,
         fill: &Fill,
         replace: bool,
+        keys: Option<&EncryptionKeys>,
     ) -> anyhow::Result<()> {
+        super::keys::unlock(&mut snapshot, keys).await?;
         match self {
-            StateStorage::Directory(directory) => write_directory(console, directory, snapshot, fill, replace),
-            StateStorage::Etcd { .. } => self.write_etcd(console, snapshot, fill, replace).await,
+            StateStorage::Directory(directory) => write_directory(console, directory, snapshot, fill, replace)?,
+            StateStorage::Etcd { .. } => {
+                let mut snapshot = contents::for_shared_keys(snapshot)?;
+                keys.map_or(Ok(()), |keys| keys.seal_shared_keys(&mut snapshot))?;
+                self.write_etcd(console, snapshot, fill, replace).await?;
+            }
+        }
+        match (keys, self.directory()) {
+            (Some(keys), Some(directory)) => keys.install(console, directory),
+            _ => Ok(()),
         }
     }
 
@@ -113,7 +131,6 @@ impl StateStorage {
         fill: &Fill,
         replace: bool,
     ) -> anyhow::Result<()> {
-        let snapshot = contents::for_shared_keys(snapshot)?;
         let raw = self.connect().await?;
         let count = raw.count("/").await?;
         if count > 0 {
@@ -172,7 +189,7 @@ impl StateStorage {
         }
     }
 
-    fn directory(&self) -> Option<&Path> {
+    pub fn directory(&self) -> Option<&Path> {
         match self {
             StateStorage::Directory(directory) => Some(directory),
             StateStorage::Etcd { directory, .. } => directory.as_deref(),

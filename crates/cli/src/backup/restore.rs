@@ -11,12 +11,16 @@ use store::reserved::Restored;
 use store::snapshot::{Fill, REVISION_GAP, file};
 
 use super::contents::now;
+use super::keys::EncryptionKeys;
 use super::place::StorageArgs;
 use crate::testbed;
 
 /// Restore a backup into an empty data directory or etcd, or restore a snapshot of the testbed.
 ///
 /// With --data-dir or --etcd-servers the argument is a backup. The next server on it starts in safe mode.
+///
+/// An encrypted backup needs the encryption configuration of the original server (--encryption-provider-config), unless it
+/// was taken with --include-encryption-key.
 ///
 /// The whole file is verified before anything is written. No server starts on the target during a restore or after an
 /// interrupted one. Stop the servers on the target, and the original control plane if it is still running elsewhere.
@@ -73,7 +77,11 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
         return restore_testbed(console, &args.testbed, &path).await;
     }
     let place = args.place.place()?;
-    let snapshot = file::read(&path)?;
+    let mut snapshot = file::read(&path)?;
+    let keys = match EncryptionKeys::take_from(&mut snapshot).await? {
+        Some(keys) => Some(keys),
+        None => args.place.encryption_keys().await?,
+    };
     let (revision, count) = (snapshot.about.revision, snapshot.kvs.len());
     let restored = Restored {
         instance: pki::token::random_lowercase(16).context("no random numbers are available")?,
@@ -88,7 +96,7 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
         restored.restored_at
     );
     let fill = Fill { restored: Some(restored), doing };
-    place.write(console, snapshot, &fill, args.force).await?;
+    place.write(console, snapshot, &fill, args.force, keys.as_ref()).await?;
     console.line(format_args!(
         "{place}: {count} objects restored; revisions continue after {}. The server starts in safe mode: see `{} restore status`",
         revision + REVISION_GAP,

@@ -19,12 +19,19 @@ pub struct KubeApiServer {
     /// etcd, then the API server.
     children: Vec<Child>,
     ports: [u16; 3],
+    /// Flags in addition to those of every test.
+    flags: Vec<String>,
     dir: tempfile::TempDir,
 }
 
 impl KubeApiServer {
     /// Returns `None` and prints a notice if the programs are missing.
     pub fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same with flags for the API server.
+    pub fn start_with(flags: &[String]) -> Option<Self> {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let bin = std::env::var_os("FLOTILLA_KUBE_BIN").map_or(home.join(".cache/flotilla/bin"), PathBuf::from);
         if let Some(missing) = ["etcd", "kube-apiserver", "kubectl"].iter().find(|p| !bin.join(p).exists()) {
@@ -44,6 +51,7 @@ impl KubeApiServer {
             bin,
             children: Vec::new(),
             ports,
+            flags: flags.to_vec(),
             dir,
         };
         server.start_etcd();
@@ -73,6 +81,10 @@ impl KubeApiServer {
     /// The API server's process, to be paused and continued.
     pub fn api_pid(&self) -> u32 {
         self.children.last().expect("the API server runs").id()
+    }
+
+    pub fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports[0])
     }
 
     /// Runs `kubectl` as administrator.
@@ -115,7 +127,7 @@ impl KubeApiServer {
         command.arg("--service-account-key-file").arg(file("sa.pub"));
         command.arg("--service-account-signing-key-file").arg(file("sa.key"));
         command.arg("--token-auth-file").arg(file("tokens"));
-        command.arg("--cert-dir").arg(file("certs"));
+        command.arg("--cert-dir").arg(file("certs")).args(&self.flags);
         self.spawn(command, "api.log");
     }
 

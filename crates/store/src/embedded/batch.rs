@@ -32,6 +32,10 @@ pub(crate) enum Request {
     },
     /// Remove unreadable rows, and probe whether the disk accepts writes again.
     Sweep,
+    /// Remove unreadable rows and rewrite the files, so that no byte of them remains.
+    Scrub {
+        reply: oneshot::Sender<Result<()>>,
+    },
     Close,
 }
 
@@ -82,6 +86,7 @@ pub(crate) struct Batch {
     pub revoked: Vec<Lease>,
     pub compact: Option<Revision>,
     pub sweep: bool,
+    pub scrubs: Vec<oneshot::Sender<Result<()>>>,
     pub close: bool,
     pub answers: Vec<Reply>,
     pub revision: Revision,
@@ -98,6 +103,7 @@ impl Batch {
             revoked: Vec::new(),
             compact: None,
             sweep: false,
+            scrubs: Vec::new(),
             close: false,
             answers: Vec::new(),
             revision: local.revision(),
@@ -142,6 +148,7 @@ impl Batch {
                 self.answers.push(Reply::Done(reply, result));
             }
             Request::Sweep => self.sweep = true,
+            Request::Scrub { reply } => self.scrubs.push(reply),
             Request::Close => self.close = true,
         }
     }

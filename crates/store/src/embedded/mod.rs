@@ -221,6 +221,10 @@ impl Store for Embedded {
         Ok(length(&self.files.database) + length(&self.files.log))
     }
 
+    async fn scrub(&self) -> Result<()> {
+        self.ask(|reply| Request::Scrub { reply }).await
+    }
+
     async fn close(&self) {
         if let Some(requests) = &self.requests
             && requests.send(Request::Close).await.is_ok()

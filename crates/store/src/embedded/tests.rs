@@ -140,3 +140,36 @@ fn reads_are_ready_at_once() {
     assert!(store.get("/a").as_mut().poll(&mut context).is_ready());
     assert!(store.range(RangeRequest::prefix("/")).as_mut().poll(&mut context).is_ready());
 }
+
+/// Reports whether any file of the store contains the bytes.
+fn is_on_disk(directory: &Path, bytes: &[u8]) -> bool {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.is_file()).any(|file| {
+        let content = std::fs::read(file).unwrap();
+        content.windows(bytes.len()).any(|window| window == bytes)
+    })
+}
+
+#[tokio::test]
+async fn scrubbed_files_hold_no_byte_of_compacted_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    fill(&store, 300).await;
+    // One value within a page and one on overflow pages.
+    let canaries = ["canary-Kx3".to_owned(), "canary-Zq9 ".repeat(5000)];
+    let mut last = 0;
+    for (number, canary) in canaries.iter().enumerate() {
+        let key = format!("/secret/{number}");
+        let written = store.create(&key, Bytes::from(canary.clone()), None).await.unwrap();
+        last = store.update(&key, "sealed".into(), written, None).await.unwrap();
+    }
+    assert!(is_on_disk(directory.path(), b"canary-Kx3") && is_on_disk(directory.path(), b"canary-Zq9"));
+    store.compact(last).await.unwrap();
+    store.scrub().await.unwrap();
+    assert!(!is_on_disk(directory.path(), b"canary-"), "compacted values are still in the files");
+    store.close().await;
+    drop(store);
+    let store = open(directory.path());
+    assert_eq!(&*store.get("/secret/1").await.unwrap().0.unwrap().value, b"sealed");
+    assert_eq!(store.count("/k/").await.unwrap(), 300);
+}

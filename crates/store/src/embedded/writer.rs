@@ -66,14 +66,39 @@ impl Writer {
                 break;
             }
             backlog.extend(waiting.drain(..));
-            let batch = self.plan(&mut backlog);
+            let mut batch = self.plan(&mut backlog);
+            let scrubs = std::mem::take(&mut batch.scrubs);
             if batch.close {
                 // Requests sent before or during the close are still served.
                 self.requests.close();
             }
             self.process(batch);
+            if !scrubs.is_empty() {
+                let scrubbed = self.scrub();
+                scrubs.into_iter().for_each(|reply| drop(reply.send(scrubbed.clone())));
+            }
         }
         self.finish();
+    }
+
+    /// Removes every compacted row, then rewrites the database and empties the log: deleted rows stay readable in free
+    /// pages otherwise. Writers wait meanwhile.
+    fn scrub(&mut self) -> Result<(), Error> {
+        while !self.doomed.is_empty() {
+            let left = self.doomed.len();
+            self.process(Batch::plan(std::iter::once(Request::Sweep), &self.local, &self.leases));
+            if self.doomed.len() == left {
+                self.shared.health()?;
+                return Err(Error::Unavailable("compacted rows could not be removed".into()));
+            }
+        }
+        let explained = |error: rusqlite::Error| explain(&self.path, &error);
+        self.connection.execute_batch("VACUUM").map_err(explained)?;
+        let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+        match self.connection.query_row(truncate, [], |row| row.get::<_, i64>(0)).map_err(explained)? {
+            0 => Ok(()),
+            _ => Err(Error::Unavailable("another process reads the database".into())),
+        }
     }
 
     fn plan(&self, backlog: &mut VecDeque<Request>) -> Batch {
