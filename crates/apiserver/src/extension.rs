@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use access::User;
 use async_trait::async_trait;
-use http::Response;
+use http::{HeaderMap, Response};
 use object::Status;
 
 use crate::http::Incoming;
+use crate::request::RequestInfo;
 use crate::respond::Body;
 use crate::server::Server;
 
@@ -29,6 +30,11 @@ pub trait Extension: Send + Sync {
     /// It decides by itself who may ask; otherwise the rights to its path count.
     fn judges_callers(&self) -> bool {
         false
+    }
+
+    /// Rejects a request for a resource, whatever its path. Called for every request, so it must be cheap.
+    fn rejection(&self, _info: &RequestInfo, _headers: &HeaderMap) -> Option<Status> {
+        None
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;

@@ -19,6 +19,7 @@ use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
+use crate::request::RequestInfo;
 use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
@@ -109,6 +110,11 @@ impl Server {
     pub fn extension(&self, path: &str) -> Option<&dyn Extension> {
         let mut extensions = self.handlers.get()?.extensions.iter().map(|extension| &**extension);
         extensions.find(|extension| extension.handles(path))
+    }
+
+    /// Returns the error with which an extension rejects a request for a resource.
+    pub fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
+        self.handlers.get()?.extensions.iter().find_map(|extension| extension.rejection(info, headers))
     }
 
     /// Says that everything a client relies on is in place; `/readyz` turns green.
