@@ -180,7 +180,7 @@ fn in_safe_mode(site: &BackupSite, second: &Flotilla) {
     site.held_back("change", "Deployment default/web");
     site.held_back("bring back", "ConfigMap default/gone");
     site.held_back("keep", "ConfigMap default/late");
-    let why = site.expect_kubectl(&["why", "deployment/web"]);
+    let why = text(&site.flotilla(&["why", "deployment/web"]));
     assert!(why.contains("held back by safe mode"), "{why}");
 
     // A user deletes an object and creates another.

@@ -97,12 +97,12 @@ fn problems_of_a_testbed_are_found_and_their_repairs_work() {
         None => line.to_owned(),
     });
     std::fs::write(&config, lines.collect::<Vec<_>>().join("\n")).expect("it can be written");
-    paste(&wait_for(&bed, "ports", "leads to https://127.0.0.1:1"));
+    paste(&wait_for(&bed, "ports", "has the server https://127.0.0.1:1"));
     wait_until_well(&bed);
 
     // A partitioned member.
     bed.run_ok(&["fault", "member2", "partition"]);
-    paste(&wait_for(&bed, "members", "member2 is well, but the way to it is broken"));
+    paste(&wait_for(&bed, "members", "member2 is healthy, but its forwarded port is broken"));
     wait_until_well(&bed);
 
     pods_are_found_with_their_events(&bed);
@@ -132,7 +132,11 @@ fn pods_are_found_with_their_events(bed: &Testbed) {
     let patched =
         bed.kubectl("member1", &["patch", "pod", "sick", "--subresource=status", "--type=merge", "-p", status]);
     assert!(patched.status.success(), "{}", text(&patched));
-    wait_for(bed, "pods", "member1: default/sick container main has no image (ImagePullBackOff)");
+    wait_for(
+        bed,
+        "pods",
+        "member1: default/sick container main cannot get image registry.invalid/none:1 (ImagePullBackOff)",
+    );
     let said = text(&bed.flotilla(&["doctor"]));
     assert!(said.contains("why:  Failed: manifest unknown"), "{said}");
     assert!(bed.kubectl("member1", &["delete", "pod", "sick", "--force", "--grace-period=0"]).status.success());
@@ -140,7 +144,7 @@ fn pods_are_found_with_their_events(bed: &Testbed) {
 }
 
 #[test]
-fn a_silent_agent_and_a_stale_token_are_found() {
+fn an_agent_that_does_not_report_and_a_stale_token_are_found() {
     let bed = Testbed::up(&["--no-registry"]);
     wait_until_well(&bed);
     // "stale" in base64.
@@ -148,9 +152,9 @@ fn a_silent_agent_and_a_stale_token_are_found() {
     let secret = bed.ask(PLANE, &["get", "cluster", "member1", "-o=jsonpath={.spec.secretRef.name}"]);
     let patched = bed.kubectl(PLANE, &["patch", "secret", &secret, "-n=karmada-cluster", "--type=merge", "-p", patch]);
     assert!(patched.status.success(), "{}", text(&patched));
-    wait_for(&bed, "registrations", "member1 does not accept the token it was joined with");
+    wait_for(&bed, "registrations", "member1 rejects the token it was joined with");
     bed.run_ok(&["fault", "member3", "partition"]);
-    wait_for(&bed, "registrations", "member3 its agent is silent");
+    wait_for(&bed, "registrations", "member3 its agent does not report");
     let (report, _) = examine(&bed);
     assert_eq!(found(&report, "registrations").len(), 2, "{report:#}");
 }
@@ -164,7 +168,7 @@ fn any_control_plane_can_be_examined_by_its_kubeconfig() {
         command.stdin(Stdio::null()).output().expect("flotilla runs")
     };
     let output = doctor(&[]);
-    assert!(output.status.success() && text(&output).contains("Everything looked at is well."), "{}", text(&output));
+    assert!(output.status.success() && text(&output).contains("No problems found."), "{}", text(&output));
     let cluster = "{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: lost},
         spec: {syncMode: Push, apiEndpoint: 'https://127.0.0.1:1', secretRef: {namespace: karmada-cluster, name: lost}}}";
     let made = member::apply(&plane.kubeconfig, &["create", "-f", "-"], cluster);

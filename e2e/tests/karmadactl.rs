@@ -87,6 +87,13 @@ spec:
         "work.karmada.io/name",
     );
     check(fleet, &["explain", "pp.spec.placement"], "clusterAffinity");
+    // The pods are in the members: kubectl on the control plane fails at once and names the command that works.
+    for arguments in [&["logs", "deploy/nginx"][..], &["exec", "deploy/nginx", "--", "ls"], &["logs", "nginx-1"]] {
+        let start = std::time::Instant::now();
+        let output = fleet.kubectl(arguments);
+        assert!(!output.status.success() && start.elapsed().as_secs() < 10, "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(&format!("`flotilla {}", arguments[0])), "{arguments:?}: {}", text(&output));
+    }
     check(fleet, &["api-resources"], "propagationpolicies");
 }
 

@@ -47,9 +47,70 @@ pub const FINALIZER_CLUSTER_BINDING: &str = "karmada.io/cluster-resource-binding
 pub const FINALIZER_DEPENDENCIES: &str = "karmada.io/binding-dependencies-distributor";
 
 pub const CONDITION_APPLIED: &str = "Applied";
+/// On a Work with `Applied=False`: the reason is an [`ApplyFailure`]. Karmada has only the message of `Applied`.
+pub const CONDITION_APPLY_FAILURE: &str = "flotilla.dev/ApplyFailure";
 pub const CONDITION_DISPATCHING: &str = "Dispatching";
 pub const CONDITION_SCHEDULED: &str = "Scheduled";
 pub const CONDITION_FULLY_APPLIED: &str = "FullyApplied";
+
+/// The reason why a member did not take a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApplyFailure {
+    /// No answer, or an answer that may be different later.
+    Unreachable,
+    CredentialsRejected,
+    /// The object exists and does not belong to this control plane.
+    AlreadyExists,
+    KindNotServed,
+    NamespaceMissing,
+    QuotaExceeded,
+    AdmissionDenied,
+    Forbidden,
+    Invalid,
+    /// The interpreter of the kind failed.
+    Interpreter,
+    Other,
+}
+
+impl ApplyFailure {
+    const ALL: [Self; 11] = [
+        Self::Unreachable,
+        Self::CredentialsRejected,
+        Self::AlreadyExists,
+        Self::KindNotServed,
+        Self::NamespaceMissing,
+        Self::QuotaExceeded,
+        Self::AdmissionDenied,
+        Self::Forbidden,
+        Self::Invalid,
+        Self::Interpreter,
+        Self::Other,
+    ];
+
+    /// Returns the reason of the condition.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Unreachable => "Unreachable",
+            Self::CredentialsRejected => "CredentialsRejected",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::KindNotServed => "KindNotServed",
+            Self::NamespaceMissing => "NamespaceMissing",
+            Self::QuotaExceeded => "QuotaExceeded",
+            Self::AdmissionDenied => "AdmissionDenied",
+            Self::Forbidden => "Forbidden",
+            Self::Invalid => "Invalid",
+            Self::Interpreter => "Interpreter",
+            Self::Other => "Other",
+        }
+    }
+
+    /// Reads the conditions of a Work; `Other` if none says more, as on Works applied by Karmada's agent.
+    pub fn of(conditions: &[Condition]) -> Self {
+        let reason =
+            crate::core::find_condition(conditions, CONDITION_APPLY_FAILURE).map(|found| found.reason.as_str());
+        Self::ALL.into_iter().find(|failure| Some(failure.reason()) == reason).unwrap_or(Self::Other)
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

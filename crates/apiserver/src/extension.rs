@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::Response;
+use http::{HeaderMap, Response};
 use object::Status;
 use object::request::User;
 
 use crate::http::Incoming;
+use crate::request::RequestInfo;
 use crate::respond::Body;
 use crate::server::Server;
 
@@ -34,6 +35,11 @@ pub trait Extension: Send + Sync {
     /// Callers without valid credentials reach it too, as the anonymous user.
     fn is_public(&self) -> bool {
         false
+    }
+
+    /// Rejects a request for a resource, whatever its path. Called for every request, so it must be cheap.
+    fn rejection(&self, _info: &RequestInfo, _headers: &HeaderMap) -> Option<Status> {
+        None
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status>;

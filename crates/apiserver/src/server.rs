@@ -21,6 +21,7 @@ use crate::health::HealthCheck;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::mount::Mount;
+use crate::request::RequestInfo;
 use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
@@ -133,6 +134,11 @@ impl Server {
     pub fn mount(&self, path: &str) -> Option<&dyn Mount> {
         let mut mounts = self.handlers.get()?.mounts.iter().map(|mount| &**mount);
         mounts.find(|mount| mount.handles(path))
+    }
+
+    /// Returns the error with which an extension rejects a request for a resource.
+    pub fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
+        self.handlers.get()?.extensions.iter().find_map(|extension| extension.rejection(info, headers))
     }
 
     /// Says that everything a client relies on is in place; `/readyz` turns green.

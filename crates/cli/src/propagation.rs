@@ -165,8 +165,8 @@ impl PropagationArgs {
         if !fleet.resource_eviction_rate.is_finite() || fleet.resource_eviction_rate < 0.0 {
             bail!("--resource-eviction-rate cannot be {}", fleet.resource_eviction_rate);
         }
-        fleet.default_not_ready_toleration = Duration::from_secs(self.default_not_ready_toleration_seconds);
-        fleet.default_unreachable_toleration = Duration::from_secs(self.default_unreachable_toleration_seconds);
+        fleet.default_tolerations.not_ready = Duration::from_secs(self.default_not_ready_toleration_seconds);
+        fleet.default_tolerations.unreachable = Duration::from_secs(self.default_unreachable_toleration_seconds);
         fleet.no_execute_taint_eviction_purge_mode = match self.no_execute_taint_eviction_purge_mode.as_str() {
             "Gracefully" => PurgeMode::Gracefully,
             "Directly" => PurgeMode::Directly,

@@ -13,8 +13,8 @@ pub use start::ControlPlane;
 pub mod settings {
     pub use binding_scheduling::Descheduling;
     pub use core_controllers::AgentApproval;
-    pub use federation::SkippedApis;
     pub use fleet::controller_names;
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};
+    pub use propagation::skipped_apis::SkippedApis;
     pub use propagation::skipped_namespaces::SkippedNamespaces;
 }

@@ -17,6 +17,7 @@ use plane_api::cluster_proxy::ClusterProxy;
 use plane_api::cluster_proxy::peers::{PeerEndpoint, Peers};
 use plane_api::cluster_proxy::tunnels::{TunnelEndpoint, Tunnels};
 use plane_api::explaining::Explaining;
+use plane_api::pod_commands::PodCommands;
 use plane_api::safe_mode::{self, SafeModeConfirm, SafeModeState};
 use plane_api::searching::{PlaneClients, Searching};
 use plane_metrics::PlaneMetrics;
@@ -114,6 +115,12 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
         member_capacity: shared.member_capacity.clone(),
         decisions: shared.decisions.clone(),
         features: Arc::clone(&propagation.features),
+        rules: explain::PropagationRules {
+            skipped_apis: propagation.federation.skipped_apis.clone(),
+            skipped_namespaces: propagation.federation.skipped_namespaces.clone(),
+            evicts_by_taints: propagation.fleet.enable_no_execute_taint_eviction,
+            default_tolerations: propagation.fleet.default_tolerations,
+        },
     });
     // Every replica answers searches, so every replica keeps read-only copies.
     let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
@@ -125,6 +132,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
         connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) })],
         extensions: vec![
             Box::new(Explaining { explainer, mode: mode.clone() }),
+            Box::new(PodCommands),
             Box::new(SafeModeState { mode: mode.clone() }),
             Box::new(SafeModeConfirm { mode }),
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::reason::Reason;
+
 /// The object a question is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,46 @@ pub enum State {
     Ahead,
 }
 
+impl State {
+    /// Returns the more severe of two states.
+    pub fn worse(self, other: Self) -> Self {
+        if other.severity() > self.severity() { other } else { self }
+    }
+
+    pub fn severity(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Ahead => 1,
+            Self::Waiting => 2,
+            Self::Failed => 3,
+        }
+    }
+}
+
+/// Lines with their severity and cause. The worst comes first and gives the stage its reason.
+#[derive(Default)]
+pub struct StageLines(Vec<(State, String, Option<Reason>)>);
+
+impl StageLines {
+    pub fn push(&mut self, state: State, line: String, reason: Option<Reason>) {
+        self.0.push((state, line, reason));
+    }
+
+    /// The state of the stage: that of its worst line, `Ahead` without lines.
+    pub fn state(&self) -> State {
+        let states = self.0.iter().map(|(state, ..)| *state);
+        states.reduce(State::worse).unwrap_or(State::Ahead)
+    }
+
+    pub fn into_stage(mut self, name: &'static str, summary: impl Into<String>) -> Stage {
+        let state = self.state();
+        self.0.sort_by_key(|(state, ..)| std::cmp::Reverse(state.severity()));
+        let reason = self.0.iter().find_map(|(_, _, reason)| reason.clone());
+        let details = self.0.into_iter().map(|(_, line, _)| line).collect();
+        Stage::new(name, state, summary).details(details).because(reason)
+    }
+}
+
 /// One stage between a template and its members.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +90,9 @@ pub struct Stage {
     /// Reasons, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
+    /// The cause, if the stage is not done or the user should know something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// The recommended action, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_step: Option<String>,
@@ -64,6 +109,7 @@ impl Stage {
             since: None,
             summary: summary.into(),
             details: Vec::new(),
+            reason: None,
             next_step: None,
             data: Value::Null,
         }
@@ -74,8 +120,8 @@ impl Stage {
         self
     }
 
-    pub fn next_step(mut self, next: Option<String>) -> Self {
-        self.next_step = next;
+    pub fn because(mut self, reason: impl Into<Option<Reason>>) -> Self {
+        self.reason = reason.into();
         self
     }
 

@@ -26,6 +26,8 @@ pub const BINDINGS_MAX: usize = 20_000;
 #[serde(rename_all = "camelCase")]
 pub struct Simulation {
     pub cluster: String,
+    /// Every workload fits into the other clusters.
+    pub ok: bool,
     pub totals: Totals,
     /// All workloads of the cluster, in the order they would be moved.
     pub bindings: Vec<Fate>,
@@ -90,7 +92,7 @@ impl Explainer {
         snapshot.settle();
         let mut simulation = Simulation { cluster: cluster.to_owned(), ..Simulation::default() };
         if !self.parts.features.failover {
-            simulation.notes.push("cluster failover is switched off: nothing would move by itself".to_owned());
+            simulation.notes.push("cluster failover is disabled: nothing would move by itself".to_owned());
         }
         for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
             let mut bindings = self.list(resource, None).await?;
@@ -98,12 +100,13 @@ impl Explainer {
             bindings.sort_by(|a, b| (a.namespace(), a.name()).cmp(&(b.namespace(), b.name())));
             for binding in &bindings {
                 if simulation.bindings.len() >= BINDINGS_MAX {
-                    simulation.notes.push(format!("only the first {BINDINGS_MAX} workloads were looked at"));
+                    simulation.notes.push(format!("only the first {BINDINGS_MAX} workloads were simulated"));
                     break;
                 }
                 simulation.add(self.lose(&mut snapshot, binding, cluster)?);
             }
         }
+        simulation.ok = simulation.totals.does_not_fit == 0;
         simulation.text = failover_text::text(&simulation);
         Ok(simulation)
     }
@@ -121,9 +124,9 @@ impl Explainer {
             reason: String::new(),
         };
         let tolerations = spec.placement.as_ref().map(|own| own.cluster_tolerations.as_slice()).unwrap_or_default();
-        if tolerates_for_ever(tolerations) {
+        if tolerates_forever(tolerations) {
             fate.verdict = FailoverEffect::Stays;
-            "its placement tolerates a lost cluster for ever".clone_into(&mut fate.reason);
+            "its placement tolerates a lost cluster indefinitely".clone_into(&mut fate.reason);
             return Ok(fate);
         }
         spec.clusters.retain(|target| target.name != cluster);
@@ -180,20 +183,25 @@ impl Fate {
         self.to = gained.collect();
         if self.to.is_empty() {
             self.verdict = FailoverEffect::Covered;
-            "the other clusters have all of it".clone_into(&mut self.reason);
+            "the other clusters run all of it already".clone_into(&mut self.reason);
             return;
         }
         let attempt = explanation.attempts.last();
-        let room = |name: &str| {
+        let capacity = |name: &str| {
             let candidates = attempt.map(|attempt| attempt.candidates.as_slice()).unwrap_or_default();
             candidates.iter().find(|candidate| candidate.cluster == name).map_or(i32::MAX, |c| c.allocatable)
         };
         let mut tight = Vec::new();
         for target in &self.to {
-            let lacking = i64::from(target.replicas) - i64::from(room(&target.name));
+            let lacking = i64::from(target.replicas) - i64::from(capacity(&target.name));
             if lacking > 0 {
                 self.without_room += lacking;
-                tight.push(format!("{} has room for {} of {}", target.name, room(&target.name), target.replicas));
+                tight.push(format!(
+                    "{} has capacity for {} of {}",
+                    target.name,
+                    capacity(&target.name),
+                    target.replicas
+                ));
             }
         }
         if !tight.is_empty() {
@@ -208,7 +216,7 @@ fn is_in(binding: &Object, cluster: &str) -> bool {
     is_acted_on && binding.items(&["spec", "clusters"]).iter().any(|target| target["name"] == cluster)
 }
 
-fn tolerates_for_ever(tolerations: &[Toleration]) -> bool {
+fn tolerates_forever(tolerations: &[Toleration]) -> bool {
     let lost = Taint { key: TAINT_UNREACHABLE.to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
     let first = tolerations.iter().find(|toleration| toleration.tolerates(&lost));
     first.is_some_and(|toleration| toleration.toleration_seconds.is_none())

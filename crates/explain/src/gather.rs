@@ -16,6 +16,9 @@ use propagation::binding::Twin;
 use propagation::overrides::OverridePolicy;
 use propagation::policy::Policy;
 use propagation::policy_index::PolicyIndex;
+use propagation::skipped_apis::SkippedApis;
+use propagation::skipped_namespaces::SkippedNamespaces;
+use propagation::taint_eviction::DefaultTolerations;
 use scheduler::ClusterSnapshot;
 
 use crate::document::Subject;
@@ -28,6 +31,17 @@ pub struct ExplainerDeps {
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,
+    pub rules: PropagationRules,
+}
+
+/// Settings of the control plane that decide what is propagated and what is evicted.
+#[derive(Clone, Debug, Default)]
+pub struct PropagationRules {
+    pub skipped_apis: SkippedApis,
+    pub skipped_namespaces: SkippedNamespaces,
+    /// NoExecute taints evict workloads.
+    pub evicts_by_taints: bool,
+    pub default_tolerations: DefaultTolerations,
 }
 
 /// Answers questions about one control plane.
@@ -125,5 +139,20 @@ impl Overrides {
     /// Those that may apply to objects of a namespace.
     pub fn of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a OverridePolicy> {
         self.namespaced.iter().filter(move |policy| !namespace.is_empty() && policy.namespace == namespace)
+    }
+}
+
+#[cfg(test)]
+impl ExplainerDeps {
+    /// An in-memory control plane with Flotilla's defaults.
+    pub fn of_client(client: ClusterClient) -> Self {
+        Self {
+            client,
+            interpreter: interpreter_runtime::SharedInterpreter::built_in(),
+            member_capacity: MemberCapacity::default(),
+            decisions: Decisions::default(),
+            features: Arc::new(Features::flotilla()),
+            rules: PropagationRules { evicts_by_taints: true, ..PropagationRules::default() },
+        }
     }
 }

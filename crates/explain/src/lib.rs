@@ -14,9 +14,10 @@ pub mod plan;
 #[cfg(test)]
 mod plan_rights;
 mod plan_text;
+pub mod reason;
 mod scheduling;
 pub mod why;
 mod why_text;
 
 pub use document::{Stage, State, Subject};
-pub use gather::{Explainer, ExplainerDeps};
+pub use gather::{Explainer, ExplainerDeps, PropagationRules};

@@ -18,12 +18,15 @@ use propagation::policy::Policy;
 use propagation::policy_choice::explain_choice;
 use propagation::policy_index::PolicyIndex;
 use propagation::works::{BindingRef, Delivery, DesiredWork, WorkChange, targets};
-use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions, explain, need};
+use scheduler::{ClusterSnapshot, Explanation, Peers, Request, SchedulerOptions, explain, need};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::gather::{Explainer, Overrides};
+use crate::reason::Reason;
 use crate::scheduling;
+use crate::why::placement::clusters_missing;
+use crate::why::policy;
 
 /// Changed fields listed one by one.
 const FIELDS_MAX: usize = 10;
@@ -75,20 +78,31 @@ pub struct Prediction {
     pub problem: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
+    /// Facts the user should know that stop nothing, such as clusters without capacity.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Prediction {
     fn problem(text: impl Into<String>) -> Self {
         Self { problem: text.into(), ..Self::default() }
     }
+
+    /// Returns true if it can be placed, and delivered to every cluster.
+    pub fn is_ok(&self) -> bool {
+        self.problem.is_empty() && self.actions.iter().all(|action| action.problem.is_empty())
+    }
 }
 
 impl Explainer {
     /// Runs a template through every decision without writing anything.
     pub(crate) async fn foresee(&self, world: &PredictedState, template: &Object) -> Result<Prediction, Status> {
+        if let Some(stage) = policy::exempt(&self.parts.rules, template) {
+            return Ok(Prediction { notes: vec![stage.summary], ..Prediction::default() });
+        }
         let policy = match decide(&world.policies, template) {
             Decision::Apply(policy) => policy,
-            other => return Ok(unpropagated(&other, world, template)),
+            other => return Ok(self.unpropagated(&other, world, template)),
         };
         let existing = self.binding(template).await?;
         let interpreter = self.parts.interpreter.load();
@@ -111,6 +125,11 @@ impl Explainer {
         };
         let mut outcome = Prediction { policy: policy.display_name(), ..Prediction::default() };
         self.schedule(world, &binding, &mut spec, &status, &mut outcome);
+        if let Some(Reason::ClustersMissing { names, .. }) =
+            spec.placement.as_ref().and_then(|placement| clusters_missing(placement, &world.clusters))
+        {
+            outcome.notes.push(format!("the policy names clusters that do not exist: {}", names.join(", ")));
+        }
         for target in targets(&spec) {
             let action = self.deliver(world, template, &binding, &spec, &target, &before).await?;
             outcome.actions.push(action);
@@ -140,7 +159,10 @@ impl Explainer {
             explain(&world.snapshot, &Request { spec, status, peers: &peers, options: &options });
         outcome.reasons = scheduling::lines(&explanation);
         match decision.result {
-            Ok(clusters) => spec.clusters = clusters,
+            Ok(clusters) => {
+                outcome.notes.extend(lack_of_capacity(&clusters, spec, &explanation));
+                spec.clusters = clusters;
+            }
             Err(error) => {
                 outcome.problem = error.to_string();
                 // Current targets are only removed if no cluster fits.
@@ -149,6 +171,26 @@ impl Explainer {
                 }
             }
         }
+    }
+
+    fn unpropagated(&self, decision: &Decision, world: &PredictedState, template: &Object) -> Prediction {
+        if policy::is_synced_namespace(&world.policies, template) {
+            let not_synced = self.parts.rules.skipped_namespaces.not_synced(template).map(policy::not_synced);
+            let note = not_synced.unwrap_or("it is created in every cluster, as all namespaces are");
+            return Prediction { notes: vec![note.to_owned()], ..Prediction::default() };
+        }
+        let text = match decision {
+            Decision::TakenBy(other) => format!("propagated by {other}, not by a policy"),
+            Decision::HolderDeleting(policy) => format!("{} is being deleted", policy.display_name()),
+            Decision::HolderSelectsOther(policy) => {
+                format!("{} no longer selects it; propagated copies stay", policy.display_name())
+            }
+            Decision::HolderGone(claim) => format!("{} was deleted; propagated copies stay", claim.policy),
+            Decision::Unmatched | Decision::Apply(_) => "no policy selects it, so it is not propagated".to_owned(),
+        };
+        let nearest = explain_choice(&world.policies, template).nearest;
+        let near = nearest.iter().map(|miss| format!("nearly: {miss}"));
+        Prediction { notes: std::iter::once(text).chain(near).collect(), ..Prediction::default() }
     }
 
     async fn deliver(
@@ -226,19 +268,16 @@ impl Action {
     }
 }
 
-fn unpropagated(decision: &Decision, world: &PredictedState, template: &Object) -> Prediction {
-    let text = match decision {
-        Decision::TakenBy(other) => format!("{other} propagates it, no policy does"),
-        Decision::HolderDeleting(policy) => format!("{} is being deleted", policy.display_name()),
-        Decision::HolderSelectsOther(policy) => {
-            format!("{} selects it no more; what was propagated stays", policy.display_name())
-        }
-        Decision::HolderGone(claim) => format!("{} is gone; what was propagated stays", claim.policy),
-        Decision::Unmatched | Decision::Apply(_) => "no policy selects it, so it goes nowhere".to_owned(),
-    };
-    let nearest = explain_choice(&world.policies, template).nearest;
-    let reasons = nearest.iter().map(|miss| format!("nearly: {miss}")).collect();
-    Prediction { reasons, ..Prediction::problem(text) }
+/// Clusters that get more replicas than their estimated capacity: duplicated and statically weighted replicas ignore it.
+fn lack_of_capacity(targets: &[TargetCluster], spec: &BindingSpec, explanation: &Explanation) -> Vec<String> {
+    let candidates = explanation.attempts.last().map(|attempt| attempt.candidates.as_slice()).unwrap_or_default();
+    let lacks = targets.iter().filter_map(|target| {
+        let candidate = candidates.iter().find(|candidate| candidate.cluster == target.name)?;
+        let more = target.replicas - spec.target(&target.name).map_or(0, |had| had.replicas);
+        let is_lacking = !candidate.estimates.is_empty() && more > candidate.allocatable;
+        is_lacking.then(|| format!("{} has capacity for {} of {more} replicas", target.name, candidate.allocatable))
+    });
+    lacks.collect()
 }
 
 async fn interpret(
@@ -269,9 +308,9 @@ fn bind(
     let inputs = BindingInputs { template, policy, interpreted, schedule_priority: None, features };
     match plan_binding(desired_binding(&inputs), existing, policy) {
         BindingPlan::Create(binding) | BindingPlan::Update(binding, _) => Ok(binding),
-        BindingPlan::Unchanged => existing.cloned().ok_or_else(|| "the binding is not there".to_owned()),
+        BindingPlan::Unchanged => existing.cloned().ok_or_else(|| "the binding does not exist".to_owned()),
         BindingPlan::WaitForDeletion => Err("its binding is being deleted".to_owned()),
-        BindingPlan::WaitForCollection => Err("its binding is of an earlier object of this name".to_owned()),
+        BindingPlan::WaitForCollection => Err("its binding belongs to an earlier object of this name".to_owned()),
     }
 }
 

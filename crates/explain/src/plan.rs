@@ -25,10 +25,15 @@ const FIELD_MANAGER: &str = "flotilla-plan";
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
+    /// Everything would be accepted, placed and delivered.
+    pub ok: bool,
     pub templates: Vec<Planned>,
-    /// Manifests that would be rejected, and other notes for the reader.
+    /// Manifests that would be rejected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// Policies that select nothing, and limits of this plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The answer as text.
     pub text: String,
 }
@@ -46,9 +51,19 @@ pub struct Planned {
 #[derive(Default)]
 struct Changes {
     templates: BTreeMap<(String, String, String, String), Object>,
-    /// Selectors, before and after, of policies that would change, with their namespace.
-    selectors: Vec<(Selector, String)>,
+    /// Selectors, before and after, of policies that would change.
+    selectors: Vec<ChangedSelector>,
     clusters_change: bool,
+}
+
+/// A selector of a policy that would change.
+struct ChangedSelector {
+    selector: Selector,
+    /// The namespace of the policy.
+    namespace: String,
+    /// The policy as it would be has it; a former selector that selects nothing is no mistake.
+    is_current: bool,
+    policy: String,
 }
 
 impl Explainer {
@@ -68,7 +83,7 @@ impl Explainer {
             let subject = subject_of(&manifest);
             match self.rehearse(&client, manifest).await {
                 Ok(object) => self.take_in(&mut world, &mut changes, object)?,
-                Err(status) => plan.problems.push(format!("{subject} would be refused: {status}")),
+                Err(status) => plan.problems.push(format!("{subject} would be rejected: {status}")),
             }
         }
         world.snapshot = self.snapshot(&world.clusters)?;
@@ -77,6 +92,7 @@ impl Explainer {
             let outcome = self.foresee(&world, template).await?;
             plan.templates.push(Planned { subject: subject_of(template), outcome });
         }
+        plan.ok = plan.problems.is_empty() && plan.templates.iter().all(|planned| planned.outcome.is_ok());
         plan.text = plan_text::text(&plan);
         Ok(plan)
     }
@@ -104,8 +120,7 @@ impl Explainer {
             let policy = Policy::read(Arc::new(object))?;
             let namespace = policy.key.namespace.clone();
             let old = world.policies.get(&policy.key).map(|old| old.selectors.clone()).unwrap_or_default();
-            let selectors = old.into_iter().chain(policy.selectors.iter().cloned());
-            changes.selectors.extend(selectors.map(|selector| (selector, namespace.clone())));
+            changes.select(&policy.key.to_string(), &namespace, old, &policy.selectors);
             world.policies.put(policy);
         } else if is(OVERRIDE_POLICIES) || is(CLUSTER_OVERRIDE_POLICIES) {
             let policy = OverridePolicy::read(&object)?;
@@ -115,8 +130,8 @@ impl Explainer {
             };
             let same = |other: &OverridePolicy| other.namespace == policy.namespace && other.name == policy.name;
             let old = all.iter().position(same).map(|at| all.remove(at).selectors).unwrap_or_default();
-            let selectors = old.into_iter().chain(policy.selectors.iter().cloned());
-            changes.selectors.extend(selectors.map(|selector| (selector, policy.namespace.clone())));
+            let described = format!("{} {}", gvk.kind, policy.name);
+            changes.select(&described, &policy.namespace, old, &policy.selectors);
             all.push(policy);
         } else if is(CLUSTERS) {
             world.clusters.retain(|cluster| cluster.name() != object.name());
@@ -135,36 +150,51 @@ impl Explainer {
         changes: &mut Changes,
         plan: &mut ChangePlan,
     ) -> Result<(), Status> {
-        for (selector, namespace) in std::mem::take(&mut changes.selectors) {
-            let written = &selector.written;
-            let Ok(resource) = self.resource(&written.api_version, &written.kind).await else { continue };
-            let namespace = if written.namespace.is_empty() { &namespace } else { &written.namespace };
+        for changed in std::mem::take(&mut changes.selectors) {
+            let written = &changed.selector.written;
+            let Ok(resource) = self.resource(&written.api_version, &written.kind).await else {
+                let kind = format!("{} {}", written.api_version, written.kind);
+                plan.note(format!("{} selects kind {kind}, which the control plane does not serve", changed.policy));
+                continue;
+            };
+            let namespace = if written.namespace.is_empty() { &changed.namespace } else { &written.namespace };
             let target = match resource.namespaced && !namespace.is_empty() {
                 true => ResourceRef::within(&resource.gvr, namespace),
                 false => ResourceRef { gvr: resource.gvr.clone(), ..ResourceRef::default() },
             };
             let listed = match client.list_all(target, ListOptions::default()).await {
                 Err(status) if status.code == 403 => {
-                    let text =
-                        format!("objects of kind {} that a policy selects are not planned: {status}", written.kind);
-                    if !plan.problems.contains(&text) {
-                        plan.problems.push(text);
-                    }
+                    let kind = &written.kind;
+                    plan.note(format!("objects of kind {kind} that a policy selects are not planned: {status}"));
                     continue;
                 }
                 listed => listed?,
             };
-            for object in listed.items {
-                if selector.selects(&object).is_some() && !changes.add((*object).clone()) {
-                    plan.problems.push(format!("only the first {TEMPLATES_MAX} objects are planned"));
+            let is_selected = |object: &Object| changed.selector.selects(object).is_some();
+            let mut is_used = changes.templates.values().any(is_selected);
+            for object in listed.items.into_iter().filter(|object| is_selected(object)) {
+                is_used = true;
+                if !changes.add((*object).clone()) {
+                    plan.note(format!("only the first {TEMPLATES_MAX} objects are planned"));
                     return Ok(());
                 }
             }
+            if changed.is_current && !is_used {
+                plan.note(format!("{} has a selector for {} that selects nothing", changed.policy, written.kind));
+            }
         }
         if changes.clusters_change {
-            plan.problems.push("changes of clusters are planned for the objects above only".to_owned());
+            plan.note("changes of clusters are planned for the objects above only".to_owned());
         }
         Ok(())
+    }
+}
+
+impl ChangePlan {
+    fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
     }
 }
 
@@ -172,6 +202,18 @@ impl Changes {
     fn key(object: &Object) -> (String, String, String, String) {
         let text = |text: &str| text.to_owned();
         (text(object.api_version()), text(object.kind()), text(object.namespace()), text(object.name()))
+    }
+
+    /// Adds the selectors of a policy, before and after its change.
+    fn select(&mut self, policy: &str, namespace: &str, old: Vec<Selector>, new: &[Selector]) {
+        let former = old.into_iter().map(|selector| (selector, false));
+        let current = new.iter().cloned().map(|selector| (selector, true));
+        self.selectors.extend(former.chain(current).map(|(selector, is_current)| ChangedSelector {
+            selector,
+            namespace: namespace.to_owned(),
+            is_current,
+            policy: policy.to_owned(),
+        }));
     }
 
     fn put(&mut self, object: Object) {

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use api::cluster::CLUSTERS;
-use api::features::Features;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ApiCall, ApiRequest, Backend, Identity, Reply, User, WatchCall, WatchEvents};
-use interpreter_runtime::SharedInterpreter;
 use object::{GroupVersionResource, Object, Status};
-use plane_state::{Decisions, MemberCapacity};
 use serde_json::{Value, json};
 
 use crate::gather::{Explainer, ExplainerDeps};
@@ -57,16 +54,11 @@ async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
             {"apiVersion": "v1", "kind": "Secret", "namespace": "shop"},
             {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop"}]}});
     api.seed(&policies, object(policy.clone()));
-    let explainer = Explainer::new(ExplainerDeps {
-        client: api.client().through(|backend| Arc::new(NoSecrets(backend))),
-        interpreter: SharedInterpreter::built_in(),
-        member_capacity: MemberCapacity::default(),
-        decisions: Decisions::default(),
-        features: Arc::new(Features::flotilla()),
-    });
+    let explainer =
+        Explainer::new(ExplainerDeps::of_client(api.client().through(|backend| Arc::new(NoSecrets(backend)))));
     let plan = explainer.plan(User::new("low", &[]), vec![object(policy)]).await.expect("planned");
     let names: Vec<&str> = plan.templates.iter().map(|planned| planned.subject.name.as_str()).collect();
-    assert_eq!(names, ["settings"], "{:?}", plan.problems);
+    assert_eq!(names, ["settings"], "{:?}", plan.notes);
     assert!(!plan.text.contains("topsecret"), "{}", plan.text);
-    assert!(plan.problems.iter().any(|problem| problem.contains("secrets is forbidden")), "{:?}", plan.problems);
+    assert!(plan.notes.iter().any(|problem| problem.contains("secrets is forbidden")), "{:?}", plan.notes);
 }

@@ -19,6 +19,9 @@ pub fn text(plan: &ChangePlan) -> String {
             counts[action.what as usize] += 1;
             let _ = writeln!(text, "  {}", line(action));
         }
+        for note in &planned.outcome.notes {
+            let _ = writeln!(text, "  · {note}");
+        }
         if !planned.outcome.problem.is_empty() {
             let _ = writeln!(text, "  ! {}", planned.outcome.problem);
             for reason in &planned.outcome.reasons {
@@ -29,8 +32,13 @@ pub fn text(plan: &ChangePlan) -> String {
     for problem in &plan.problems {
         let _ = writeln!(text, "! {problem}");
     }
+    for note in &plan.notes {
+        let _ = writeln!(text, "Note: {note}.");
+    }
     let [place, change, keep, remove] = counts;
-    let _ = writeln!(text, "\n{place} to place, {change} to change, {remove} to remove, {keep} unchanged");
+    let failed = plan.problems.len() + plan.templates.iter().filter(|planned| !planned.outcome.is_ok()).count();
+    let failed = if failed > 0 { format!(", {failed} with problems") } else { String::new() };
+    let _ = writeln!(text, "\n{place} to place, {change} to change, {remove} to remove, {keep} unchanged{failed}");
     text
 }
 

@@ -4,7 +4,7 @@ use scheduler::Explanation;
 use scheduler::explanation::{Attempt, Candidate, Division, Refusal};
 
 /// Clusters listed one by one; beyond this only their number is printed.
-const TOLD_MAX: usize = 50;
+const LISTED_MAX: usize = 50;
 
 /// One line per fact, in the scheduler's order.
 pub fn lines(explanation: &Explanation) -> Vec<String> {
@@ -13,18 +13,18 @@ pub fn lines(explanation: &Explanation) -> Vec<String> {
         if !attempt.affinity_name.is_empty() {
             lines.push(format!("affinity group {}:", attempt.affinity_name));
         }
-        tell_attempt(attempt, &mut lines);
+        attempt_lines(attempt, &mut lines);
     }
     lines
 }
 
-fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
+fn attempt_lines(attempt: &Attempt, lines: &mut Vec<String>) {
     let left_out = attempt.left_out.iter().map(|left_out| {
         let reasons: Vec<String> = left_out.reasons.iter().map(refusal).collect();
-        format!("{} is left out: {}", left_out.cluster, reasons.join("; "))
+        format!("{} is excluded: {}", left_out.cluster, reasons.join("; "))
     });
-    tell_some(left_out, attempt.left_out.len(), "clusters are left out", lines);
-    tell_some(attempt.candidates.iter().map(candidate), attempt.candidates.len(), "candidates", lines);
+    push_some(left_out, attempt.left_out.len(), "clusters are excluded", lines);
+    push_some(attempt.candidates.iter().map(candidate), attempt.candidates.len(), "candidates", lines);
     if let Some(selection) = &attempt.selection {
         for group in &selection.groups {
             let verdict = if group.is_chosen { "chosen" } else { "not chosen" };
@@ -33,7 +33,7 @@ fn tell_attempt(attempt: &Attempt, lines: &mut Vec<String>) {
         lines.push(format!("selected by {}: {}", selection.rule, joined(&selection.clusters)));
     }
     for division in &attempt.divisions {
-        tell_division(division, lines);
+        push_division(division, lines);
     }
     if !attempt.error.is_empty() {
         lines.push(format!("failed: {}", attempt.error));
@@ -48,9 +48,9 @@ fn refusal(refusal: &Refusal) -> String {
     }
 }
 
-fn tell_some(all: impl Iterator<Item = String>, count: usize, what: &str, lines: &mut Vec<String>) {
-    lines.extend(all.take(TOLD_MAX));
-    if count > TOLD_MAX {
+fn push_some(all: impl Iterator<Item = String>, count: usize, what: &str, lines: &mut Vec<String>) {
+    lines.extend(all.take(LISTED_MAX));
+    if count > LISTED_MAX {
         lines.push(format!("… {count} {what} in all"));
     }
 }
@@ -58,21 +58,21 @@ fn tell_some(all: impl Iterator<Item = String>, count: usize, what: &str, lines:
 fn candidate(candidate: &Candidate) -> String {
     let scores: Vec<String> = candidate.scores.iter().map(|s| format!("{} {}", s.plugin, s.score)).collect();
     let estimates: Vec<String> =
-        candidate.estimates.iter().map(|e| format!("{} says {}", e.estimator, e.replicas)).collect();
-    let mut line = format!("{} may have it", candidate.cluster);
+        candidate.estimates.iter().map(|e| format!("{} estimates {}", e.estimator, e.replicas)).collect();
+    let mut line = format!("{} is a candidate", candidate.cluster);
     if !scores.is_empty() {
         line.push_str(&format!("; scores: {}", scores.join(", ")));
     }
     if !estimates.is_empty() {
-        line.push_str(&format!("; room for {} ({})", candidate.allocatable, estimates.join(", ")));
+        line.push_str(&format!("; capacity for {} ({})", candidate.allocatable, estimates.join(", ")));
     }
     if candidate.reserved > 0 {
-        line.push_str(&format!("; {} promised to others", candidate.reserved));
+        line.push_str(&format!("; {} reserved for others", candidate.reserved));
     }
     line
 }
 
-fn tell_division(division: &Division, lines: &mut Vec<String>) {
+fn push_division(division: &Division, lines: &mut Vec<String>) {
     let result: Vec<String> = division.result.iter().map(|t| format!("{} {}", t.name, t.replicas)).collect();
     let weights: Vec<String> = division.weights.iter().map(|w| format!("{} {}", w.cluster, w.weight)).collect();
     let mut line = format!("{}: {}", division.strategy, division.step);

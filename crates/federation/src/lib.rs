@@ -17,6 +17,6 @@ mod work;
 mod written;
 
 pub use crate::plane::Plane;
-pub use crate::settings::{Settings, SkippedApis};
+pub use crate::settings::Settings;
 pub use crate::start::{Parts, run};
 pub use crate::templates::{Template, Templates};

@@ -8,6 +8,7 @@ use cluster_client::{ApiResource, ApiResources, ClusterClient, DiscoveryTags, Re
 use object::request::Verb;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 use parking_lot::RwLock;
+use propagation::skipped_apis::SkippedApis;
 use reconcile::backoff::MIRROR_BACKOFF;
 use reconcile::mirror::ObjectKey;
 use reconcile::{Mirror, MirrorSpec};
@@ -15,7 +16,6 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::policy_ids;
-use crate::settings::SkippedApis;
 
 /// Index of templates: the permanent ids of the policies that claim them.
 pub const BY_CLAIM: &str = "claim";
@@ -295,7 +295,7 @@ impl Templates {
                 continue;
             }
             let is_preferred = preferred.insert(resource.gvr.group_resource());
-            let is_propagated = is_preferred && !self.skipped.skips(resource);
+            let is_propagated = is_preferred && !self.skipped.contains(&resource.gvk());
             if is_propagated || asked_for.contains(&resource.gvk()) {
                 planned.insert(resource.gvk(), (resource, !is_propagated));
             }

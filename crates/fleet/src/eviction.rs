@@ -24,11 +24,12 @@ use jiff::Timestamp;
 use object::{Object, Status};
 use propagation::binding_scope::check_stored;
 use propagation::eviction::{Eviction, evict, evict_on_record};
+use propagation::taint_eviction::{TaintVerdict, judge_taints, tolerations};
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Regarding, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
 use crate::eviction::pace::{Pace, interval};
-use crate::eviction::plan::{Verdict, judge, plan_eviction, plan_eviction_of_loss, purge_mode, state_of, tolerations};
+use crate::eviction::plan::{plan_eviction, plan_eviction_of_loss, purge_mode, state_of};
 use crate::plane::{FIELD_MANAGER, Plane, target_names};
 use crate::taint_policies::lost::is_of_loss;
 
@@ -129,27 +130,28 @@ impl Evictor {
 
     /// Must the workload leave? Without a placement nothing is known of what is tolerated; when one is applied, the
     /// binding comes again.
-    fn judge(&self, tenancy: &Tenancy, binding: &Object, taints: &[Taint]) -> Result<Verdict, ReconcileError> {
-        let Some(placement) = applied_placement(binding)? else { return Ok(Verdict::Stay) };
+    fn judge(&self, tenancy: &Tenancy, binding: &Object, taints: &[Taint]) -> Result<TaintVerdict, ReconcileError> {
+        let Some(placement) = applied_placement(binding)? else { return Ok(TaintVerdict::Stay) };
         let now = self.plane.clock.now();
         if !self.plane.features.resilient_failover {
-            return Ok(judge(taints, &placement.cluster_tolerations, now));
+            return Ok(judge_taints(taints, &placement.cluster_tolerations, now));
         }
         let failover: Option<FailoverBehavior> = api::read_at(binding, &["spec", "failover"])?;
-        let tolerated = tolerations(&placement.cluster_tolerations, failover.as_ref(), &self.plane.settings);
-        let verdict = judge(taints, &tolerated, now);
-        if verdict != Verdict::Leave || !taints.iter().all(is_of_loss) {
+        let tolerated =
+            tolerations(&placement.cluster_tolerations, failover.as_ref(), &self.plane.settings.default_tolerations);
+        let verdict = judge_taints(taints, &tolerated, now);
+        if verdict != TaintVerdict::Leave || !taints.iter().all(is_of_loss) {
             return Ok(verdict);
         }
         let awake_since = self.plane.vigil.awake_since(now);
         let since_start = Duration::try_from(now.duration_since(awake_since)).unwrap_or_default();
         let was_lost_before = taints.iter().all(|taint| is_added_before(taint, awake_since));
         if was_lost_before && since_start < START_WAIT {
-            return Ok(Verdict::StayFor(START_WAIT - since_start));
+            return Ok(TaintVerdict::StayFor(START_WAIT - since_start));
         }
         match self.plane.has_ready_cluster_beside(&tenancy.cluster) {
-            true => Ok(Verdict::Leave),
-            false => Ok(Verdict::StayFor(CUT_OFF_WAIT)),
+            true => Ok(TaintVerdict::Leave),
+            false => Ok(TaintVerdict::StayFor(CUT_OFF_WAIT)),
         }
     }
 
@@ -221,9 +223,9 @@ impl Evictor {
 async fn reconcile(evictor: Arc<Evictor>, tenancy: Tenancy) -> Result<Outcome, ReconcileError> {
     let Some((binding, taints)) = evictor.gather(&tenancy, None) else { return Ok(Outcome::Done) };
     match evictor.judge(&tenancy, &binding, &taints)? {
-        Verdict::Stay => Ok(Outcome::Done),
-        Verdict::StayFor(wait) => Ok(Outcome::After(wait)),
-        Verdict::Leave => {
+        TaintVerdict::Stay => Ok(Outcome::Done),
+        TaintVerdict::StayFor(wait) => Ok(Outcome::After(wait)),
+        TaintVerdict::Leave => {
             let (members, kind) = (&evictor.plane.metrics.members, binding.str_at(&["spec", "resource", "kind"]));
             members.eviction_waits(evictor.name(), &tenancy.cluster, kind, 1.0);
             let result = leave(&evictor, &tenancy, &binding, &taints).await;
@@ -256,9 +258,9 @@ async fn leave_in_turn(evictor: &Evictor, tenancy: &Tenancy) -> Result<Outcome, 
     for _ in 0..TRIES_MAX {
         let Some((binding, taints)) = evictor.gather(tenancy, newer.take()) else { return Ok(Outcome::Done) };
         match evictor.judge(tenancy, &binding, &taints)? {
-            Verdict::Stay => return Ok(Outcome::Done),
-            Verdict::StayFor(wait) => return Ok(Outcome::After(wait)),
-            Verdict::Leave => {}
+            TaintVerdict::Stay => return Ok(Outcome::Done),
+            TaintVerdict::StayFor(wait) => return Ok(Outcome::After(wait)),
+            TaintVerdict::Leave => {}
         }
         match evictor.evict(&tenancy.cluster, &binding, &taints).await {
             Ok(()) => return Ok(Outcome::Done),

@@ -8,12 +8,10 @@ mod overrides;
 use std::sync::Arc;
 
 use api::cluster::ClusterSpec;
-use api::names::{cluster_of_execution_namespace, is_reserved_namespace};
+use api::names::cluster_of_execution_namespace;
 use api::policy::{ANNOTATION_APPLIED_CLUSTER_OVERRIDES, CLUSTER_OVERRIDE_POLICIES};
-use api::work::LABEL_SKIP_AUTO_PROPAGATION;
 use object::Object;
 use propagation::overrides::{Considered, Member, Verdict, apply};
-use propagation::skipped_namespaces::SkippedNamespaces;
 use propagation::works::DesiredWork;
 use reconcile::{Change, Controller, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use tokio_util::sync::CancellationToken;
@@ -96,7 +94,7 @@ impl Namespaces {
     }
 
     fn is_synced(&self, namespace: &Object) -> bool {
-        is_synced(namespace, &self.plane.settings.skipped_namespaces)
+        self.plane.settings.skipped_namespaces.not_synced(namespace).is_none()
     }
 
     /// The Work that carries the namespace to the cluster, and the policies that changed it on the way.
@@ -161,14 +159,6 @@ fn pairs(namespaces: &[String], clusters: &[String]) -> Vec<Pair> {
 }
 
 /// A namespace that gets the label after it was synced stays in the members.
-fn is_synced(namespace: &Object, skipped: &SkippedNamespaces) -> bool {
-    let name = namespace.name();
-    let is_skipped_by_label =
-        namespace.label(LABEL_SKIP_AUTO_PROPAGATION).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let is_ours = is_reserved_namespace(name) || name == "default";
-    !(is_ours || is_skipped_by_label || namespace.is_deleting() || skipped.contains(name))
-}
-
 /// Do members see no difference? A new namespace of the same name is another.
 fn is_same_to_members(before: &Object, now: &Object) -> bool {
     let paths: [&[&str]; 4] = [&["metadata", "labels"], &["metadata", "annotations"], &["metadata", "uid"], &["spec"]];

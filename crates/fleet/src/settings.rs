@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use propagation::skipped_namespaces::SkippedNamespaces;
+use propagation::taint_eviction::DefaultTolerations;
 
 /// Karmada leaves these off unless they are named.
 const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
@@ -54,8 +55,7 @@ pub struct Settings {
     pub resource_eviction_rate: f32,
     /// Default tolerations for clusters that are not ready or unreachable. Only
     /// with the gate ResilientFailover: otherwise an untolerated taint evicts at once.
-    pub default_not_ready_toleration: Duration,
-    pub default_unreachable_toleration: Duration,
+    pub default_tolerations: DefaultTolerations,
     /// Interval for recalculating quota usage; zero disables it.
     pub federated_resource_quota_sync_period: Duration,
     pub concurrent_cluster_syncs: usize,
@@ -76,8 +76,7 @@ impl Default for Settings {
             enable_no_execute_taint_eviction: false,
             no_execute_taint_eviction_purge_mode: PurgeMode::Gracefully,
             resource_eviction_rate: 0.5,
-            default_not_ready_toleration: Duration::from_secs(300),
-            default_unreachable_toleration: Duration::from_secs(300),
+            default_tolerations: DefaultTolerations::default(),
             federated_resource_quota_sync_period: Duration::from_secs(300),
             concurrent_cluster_syncs: 5,
             // Karmada has one worker that writes to all clusters at once; here each cluster is a key of its own.

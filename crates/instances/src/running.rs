@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use apiserver::direct::Direct;
-use cluster_client::{Backend, ClusterClient, ConnectError, Endpoint, Identity, RemoteConfig, UserInfo};
+use cluster_client::{Backend, ClusterClient, ConnectError, Endpoint, Identity, RemoteConfig, User};
 use jiff::Timestamp;
 use manager_kinds::annotations::Mode;
 use parking_lot::{Mutex, RwLock};
@@ -50,7 +50,7 @@ pub struct RunningInstance {
 
 impl RunningInstance {
     /// Returns a client to the plane as a user. Planes in other processes are asked to impersonate the user.
-    pub fn client_as(&self, user: UserInfo) -> Result<ClusterClient, ConnectError> {
+    pub fn client_as(&self, user: User) -> Result<ClusterClient, ConnectError> {
         match &self.connection {
             Connection::InProcess(server) => {
                 let server: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));

@@ -1,10 +1,11 @@
 //! `cordon` and `uncordon`: exclude a member from scheduling, or include it again.
 
 use anyhow::bail;
+use api::Resource;
 use api::cluster::{ClusterSpec, TAINT_UNSCHEDULABLE};
 use api::core::Taint;
 use clap::Args;
-use cluster_client::ClusterClient;
+use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
 use object::Object;
 use serde_json::{Value, json};
 
@@ -12,11 +13,22 @@ use crate::cluster_taints;
 use crate::console::Console;
 use crate::plane::{Plane, PlaneArgs};
 
+const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
+
 /// Mark cluster as unschedulable.
 ///
 /// New workloads are not scheduled to it; running workloads are not affected.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  # Mark cluster \"foo\" as unschedulable\n  flotilla cordon foo")]
+#[command(after_help = "\
+Examples:
+  # Mark cluster \"foo\" as unschedulable
+  flotilla cordon foo
+
+  # All clusters
+  flotilla cordon --all
+
+  # All nodes of cluster \"foo\": its workloads move to other clusters if their policy has failover
+  flotilla cordon --all -C foo")]
 pub struct CordonArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -24,7 +36,13 @@ pub struct CordonArgs {
 
 /// Mark cluster as schedulable.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  # Mark cluster \"foo\" as schedulable\n  flotilla uncordon foo")]
+#[command(after_help = "\
+Examples:
+  # Mark cluster \"foo\" as schedulable
+  flotilla uncordon foo
+
+  # All nodes of cluster \"foo\"
+  flotilla uncordon --all -C foo")]
 pub struct UncordonArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -33,8 +51,14 @@ pub struct UncordonArgs {
 #[derive(Args, Debug)]
 struct CommonArgs {
     /// Name of the cluster
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLUSTER", conflicts_with = "all")]
     clusters: Vec<String>,
+    /// Select all clusters; with -C, all nodes of that cluster
+    #[arg(long)]
+    all: bool,
+    /// Cluster whose nodes are selected, with --all
+    #[arg(short = 'C', long, value_name = "CLUSTER", requires = "all")]
+    cluster: Option<String>,
     #[command(flatten)]
     plane: PlaneArgs,
     /// Print what would be done, without doing it
@@ -51,13 +75,54 @@ pub async fn uncordon(console: &Console, args: UncordonArgs) -> anyhow::Result<(
 }
 
 async fn run(console: &Console, args: CommonArgs, cordoned: bool) -> anyhow::Result<()> {
-    let name = match &args.clusters[..] {
-        [] => bail!("cluster name is required"),
-        [one] => one,
+    match &args.clusters[..] {
+        [] if !args.all => bail!("cluster name is required"),
+        [] | [_] => {}
         _ => bail!("more than one cluster name is not supported"),
-    };
+    }
     let plane = Plane::open(&args.plane)?;
-    set_cordoned(console, &plane.client, name, cordoned, args.dry_run).await.map_err(|error| plane.explain(error))
+    let done = cordon_selected(console, &plane, &args, cordoned).await;
+    done.map_err(|error| plane.explain(error))
+}
+
+async fn cordon_selected(console: &Console, plane: &Plane, args: &CommonArgs, cordoned: bool) -> anyhow::Result<()> {
+    if let Some(cluster) = &args.cluster {
+        let member = plane.existing_member(cluster).await?;
+        return set_nodes_cordoned(console, &member, cordoned, args.dry_run).await;
+    }
+    let names: Vec<String> = match args.all {
+        true => plane.clusters().await?.iter().map(|cluster| cluster.name().to_owned()).collect(),
+        false => args.clusters.clone(),
+    };
+    for name in &names {
+        set_cordoned(console, &plane.client, name, cordoned, args.dry_run).await?;
+    }
+    Ok(())
+}
+
+/// Cordons or uncordons all nodes of a member, and reports each as `kubectl cordon` does.
+async fn set_nodes_cordoned(
+    console: &Console,
+    member: &ClusterClient,
+    cordoned: bool,
+    dry_run: bool,
+) -> anyhow::Result<()> {
+    let done = if cordoned { "cordoned" } else { "uncordoned" };
+    let suffix = if dry_run { " (dry run)" } else { "" };
+    for node in member.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?.items {
+        let name = node.name();
+        if node.bool_at(&["spec", "unschedulable"]).unwrap_or(false) == cordoned {
+            console.line(format!("node/{name} already {done}"))?;
+            continue;
+        }
+        if !dry_run {
+            let unschedulable = if cordoned { Value::Bool(true) } else { Value::Null };
+            let patch = Patch::merge(json!({"spec": {"unschedulable": unschedulable}}));
+            member.patch(ResourceRef::cluster(&NODES.gvr(), name), patch, WriteOptions::default()).await?;
+        }
+        console.line(format!("node/{name} {done}{suffix}"))?;
+    }
+    Ok(())
 }
 
 async fn set_cordoned(
@@ -101,7 +166,6 @@ fn plan_taints(cluster: &Object, cordoned: bool) -> anyhow::Result<Option<Vec<Va
 #[cfg(test)]
 mod tests {
     use api::cluster::CLUSTERS;
-    use cluster_client::ResourceRef;
     use cluster_client::testing::MemoryApi;
 
     use super::*;
@@ -142,5 +206,38 @@ mod tests {
         set_cordoned(&console, &api.client(), "m1", true, true).await.unwrap();
         assert_eq!(out.text(), "m1 cluster cordoned (dry run)\n");
         assert_eq!(api.calls(), ["get clusters /m1"]);
+    }
+
+    #[tokio::test]
+    async fn all_clusters_or_all_nodes_of_one_are_cordoned() {
+        use clap::Parser;
+
+        #[derive(Debug, Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: CommonArgs,
+        }
+        let (plane_api, member_api) = (with_cluster(json!([])), MemoryApi::default());
+        plane_api.seed(&CLUSTERS.gvr(), CLUSTERS.object("", "m2"));
+        for (name, unschedulable) in [("n1", false), ("n2", true)] {
+            let mut node = NODES.object("", name);
+            node.set(&["spec"], json!({"unschedulable": unschedulable}));
+            member_api.seed(&NODES.gvr(), node);
+        }
+        let plane = Plane::given(plane_api.client(), [("m1", member_api.client())]);
+        for (line, cordoned, expected) in [
+            ("--all", true, "m1 cluster cordoned\nm2 cluster cordoned\n"),
+            ("--all", false, "m1 cluster uncordoned\nm2 cluster uncordoned\n"),
+            ("--all -C m1", true, "node/n1 cordoned\nnode/n2 already cordoned\n"),
+            ("--all -C m1", false, "node/n1 uncordoned\nnode/n2 uncordoned\n"),
+        ] {
+            let (console, out, _) = testing::console();
+            let args = Line::parse_from(std::iter::once("cordon").chain(line.split(' '))).args;
+            cordon_selected(&console, &plane, &args, cordoned).await.unwrap();
+            assert_eq!(out.text(), expected, "{line}");
+        }
+        for line in ["m1 --all", "-C m1"] {
+            assert!(Line::try_parse_from(std::iter::once("cordon").chain(line.split(' '))).is_err(), "{line}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::console::Console;
 use crate::get::ask;
 use crate::output::Format;
 use crate::plane::{Plane, PlaneArgs};
-use crate::why::{document_format, show, unknown_path};
+use crate::why::{check_ok, document_format, show, unknown_path};
 
 const FAILOVER: &str = "/flotilla/v1alpha1/failover";
 
@@ -34,7 +34,9 @@ Examples:
 
   # The answer as data
   flotilla failover simulate --cluster ottawa -o json
-  flotilla failover simulate --cluster ottawa -o jsonpath='{.totals.doesNotFit}'")]
+  flotilla failover simulate --cluster ottawa -o jsonpath='{.totals.doesNotFit}'
+
+Exit codes: 0 every workload fits into the other clusters; 1 the simulation failed; 3 some would not fit.")]
 pub struct SimulateArgs {
     /// Cluster that fails
     #[arg(long, value_name = "NAME")]
@@ -52,5 +54,6 @@ pub async fn run(console: &Console, args: FailoverArgs) -> anyhow::Result<()> {
     let path = format!("{FAILOVER}?cluster={}", escape(&args.cluster));
     let answer = ask(&plane.client, &path, "application/json").await.map_err(unknown_path);
     let answer = answer.map_err(|status| plane.explain(status.into()))?;
-    show(console, &answer, args.output.as_ref())
+    show(console, &answer, args.output.as_ref())?;
+    check_ok(&answer)
 }

@@ -3,6 +3,7 @@
 mod locate;
 
 use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::Exit;
 use crate::console::Console;
 use crate::kubectl::locate::PodTarget;
-use crate::plane::{KubeconfigSource, Plane, PlaneArgs, proxy_url};
+use crate::plane::{Plane, PlaneArgs, proxy_url};
 use crate::scope::{self, Scope};
 
 /// Arguments that are passed to kubectl, except for those that select the cluster.
@@ -36,6 +37,7 @@ pub struct KubectlArgs {
 struct Split {
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
+    testbed: Option<String>,
     scope: Scope,
     clusters: Vec<String>,
     all_clusters: bool,
@@ -65,9 +67,7 @@ pub async fn run(console: &Console, command: &str, targets: Targets, args: Kubec
             Err(_) => Ok(()),
         };
     }
-    let plane_args =
-        PlaneArgs { kubeconfig: split.kubeconfig.clone(), karmada_context: split.context.clone(), testbed: None };
-    let plane = Plane::open(&plane_args)?;
+    let plane = Plane::open(&split.plane_args())?;
     let member = match split.member(targets)? {
         None if targets == Targets::Member => Some(split.locate(console, &plane).await?),
         member => member,
@@ -76,13 +76,17 @@ pub async fn run(console: &Console, command: &str, targets: Targets, args: Kubec
         plane.existing_member(member).await.map_err(|error| plane.explain(error))?;
     }
     let is_placed = split.all_clusters || (targets == Targets::Placed && !split.clusters.is_empty());
-    let policies = if is_placed { split.plan_policies(console, &plane).await? } else { Vec::new() };
+    let input = if is_placed && split.reads_stdin() { Some(read_stdin()?) } else { None };
+    let policies = if is_placed { split.plan_policies(console, &plane, input.as_deref()).await? } else { Vec::new() };
     let mut process = split.process(console, &plane, member.as_deref())?;
     process.arg(command).args(&split.rest);
     if !is_placed {
         return exit(&mut process);
     }
-    exit_unless_successful(&mut process)?;
+    match &input {
+        None => exit_unless_successful(&mut process)?,
+        Some(input) => check_exit(feed(&mut process, input)?.status)?,
+    }
     for policy in policies {
         apply_policy(console, &plane, policy).await.map_err(|error| plane.explain(error))?;
     }
@@ -108,7 +112,29 @@ fn exit(process: &mut Process) -> anyhow::Result<()> {
 
 /// Runs kubectl, and exits with its code: it has printed its own error.
 fn exit_unless_successful(process: &mut Process) -> anyhow::Result<()> {
-    let status = process.status().context("cannot start kubectl")?;
+    check_exit(process.status().context("cannot start kubectl")?)
+}
+
+/// Reads the manifests of `-f -`, which kubectl gets twice.
+fn read_stdin() -> anyhow::Result<Vec<u8>> {
+    let mut input = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut input).context("cannot read the standard input")?;
+    Ok(input)
+}
+
+/// Runs kubectl with this standard input.
+fn feed(process: &mut Process, input: &[u8]) -> anyhow::Result<std::process::Output> {
+    let mut child = process.stdin(Stdio::piped()).spawn().context("cannot start kubectl")?;
+    let mut pipe = child.stdin.take().context("kubectl has no standard input")?;
+    let output = std::thread::scope(|scope| {
+        // A kubectl that exits early closes the pipe; its exit code says why.
+        scope.spawn(move || drop(pipe.write_all(input)));
+        child.wait_with_output()
+    });
+    output.context("cannot run kubectl")
+}
+
+fn check_exit(status: std::process::ExitStatus) -> anyhow::Result<()> {
     if status.success() {
         return Ok(());
     }
@@ -136,7 +162,8 @@ impl Targets {
             "Usage: {} {command} [OPTIONS]\n\n\
              Options in addition to those of kubectl:\n      \
              --kubeconfig <FILE>          Kubeconfig of the control plane\n      \
-             --karmada-context <CONTEXT>  Context in that kubeconfig\n{flags}\n\
+             --karmada-context <CONTEXT>  Context in that kubeconfig\n      \
+             --name <TESTBED>             Use the control plane of this testbed\n{flags}\n\
              Options and examples of kubectl:\n\n",
             console.program
         )
@@ -168,6 +195,7 @@ impl Split {
             match flag.as_str() {
                 "--kubeconfig" => split.kubeconfig = Some(value()?.into()),
                 "--karmada-context" | "--context" => split.context = Some(value()?),
+                "--name" => split.testbed = Some(value()?),
                 "-s" | "--operation-scope" if matches!(targets, Targets::PlaneOrMember | Targets::Member) => {
                     split.scope = scope::parse(&value()?).map_err(anyhow::Error::msg)?;
                 }
@@ -203,7 +231,7 @@ impl Split {
     /// Prepares kubectl for the control plane, or for a member through its proxy.
     fn process(&self, console: &Console, plane: &Plane, member: Option<&str>) -> anyhow::Result<Process> {
         let mut process = Process::new(kubectl(console)?);
-        let source = KubeconfigSource::find(self.kubeconfig.as_deref());
+        let source = self.plane_args().source()?;
         match &source.paths[..] {
             [one] => {
                 process.arg("--kubeconfig").arg(one);
@@ -219,6 +247,16 @@ impl Split {
             process.arg("--server").arg(proxy_url(plane.server().unwrap_or_default(), member));
         }
         Ok(process)
+    }
+
+    fn plane_args(&self) -> PlaneArgs {
+        let (kubeconfig, karmada_context) = (self.kubeconfig.clone(), self.context.clone());
+        PlaneArgs { kubeconfig, karmada_context, testbed: self.testbed.clone() }
+    }
+
+    /// Returns true if the manifests come from the standard input.
+    fn reads_stdin(&self) -> bool {
+        self.rest.iter().any(|argument| ["-", "-f-", "-f=-", "--filename=-"].iter().any(|stdin| argument == stdin))
     }
 
     /// Returns true if `--help` or `-h` comes before the command of `exec`.
@@ -244,19 +282,24 @@ impl Split {
     }
 
     /// Plans a policy for every object that is about to be applied.
-    async fn plan_policies(&self, console: &Console, plane: &Plane) -> anyhow::Result<Vec<Object>> {
+    async fn plan_policies(
+        &self,
+        console: &Console,
+        plane: &Plane,
+        input: Option<&[u8]>,
+    ) -> anyhow::Result<Vec<Object>> {
         let existing = plane.clusters().await.map_err(|status| plane.explain(status.into()))?;
         for cluster in &self.clusters {
             if !existing.iter().any(|known| known.name() == cluster) {
                 bail!("cluster {cluster} does not exist");
             }
         }
-        if self.rest.iter().any(|argument| argument == "-") {
-            bail!("with --cluster or --all-clusters the manifests are read twice: use files instead of -f -");
-        }
         let mut process = self.process(console, plane, None)?;
         process.arg("apply").args(&self.rest).args(["--dry-run=client", "-o", "json"]).stderr(Stdio::inherit());
-        let output = process.output().context("cannot start kubectl")?;
+        let output = match input {
+            None => process.output().context("cannot start kubectl")?,
+            Some(input) => feed(process.stdout(Stdio::piped()), input)?,
+        };
         if !output.status.success() {
             return Err(Exit(1).into());
         }
@@ -330,6 +373,8 @@ mod tests {
         let apply = split("-f a.yaml --all-clusters --karmada-context c", Targets::Placed);
         assert!(apply.all_clusters);
         assert_eq!((apply.context.as_deref(), rest(&apply).as_str()), (Some("c"), "-f a.yaml"));
+        assert!(!apply.reads_stdin() && split("-f - -n x", Targets::Placed).reads_stdin());
+        assert_eq!(split("-f a.yaml --name nc1", Targets::Placed).plane_args().flags(), " --name nc1");
 
         let label = split("deploy nginx a=b -C kept", Targets::Plane);
         assert_eq!(rest(&label), "deploy nginx a=b -C kept");

@@ -17,6 +17,7 @@ mod manifests;
 mod membership_progress;
 mod output;
 pub mod plane;
+pub mod pod_problem;
 pub mod program;
 pub mod promote;
 pub mod register;

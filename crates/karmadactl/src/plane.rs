@@ -36,7 +36,16 @@ impl PlaneArgs {
         Self { kubeconfig: Some(path.to_owned()), karmada_context: context, testbed: None }
     }
 
-    fn source(&self) -> anyhow::Result<KubeconfigSource> {
+    /// Returns the flags that select the same control plane in another command, with a space before each.
+    pub fn flags(&self) -> String {
+        let kubeconfig = self.kubeconfig.as_ref().map(|path| ("--kubeconfig", path.display().to_string()));
+        let context = self.karmada_context.as_ref().map(|context| ("--karmada-context", context.clone()));
+        let testbed = self.testbed.as_ref().map(|testbed| ("--name", testbed.clone()));
+        let given = kubeconfig.into_iter().chain(context).chain(testbed);
+        given.map(|(flag, value)| format!(" {flag} {}", shell_word(&value))).collect()
+    }
+
+    pub(crate) fn source(&self) -> anyhow::Result<KubeconfigSource> {
         let Some(testbed) = &self.testbed else { return Ok(KubeconfigSource::find(self.kubeconfig.as_deref())) };
         let path = flotilla_home().join(testbed).join(PLANE_CONFIG);
         if !path.exists() {
@@ -285,6 +294,15 @@ fn invalid(status: &Status) -> String {
         [one] => format!("{what}: {one}"),
         several => format!("{what}: \n* {}", several.join("\n* ")),
     }
+}
+
+/// Quotes a value for a shell where needed.
+fn shell_word(value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', "'\\''"))
 }
 
 /// Returns `$FLOTILLA_HOME`, else `~/.flotilla`.

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use api::Resource;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::Args;
+use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use membership::MemberAccess;
-use membership::agent_manifests::{AgentInstallation, IMAGE};
+use membership::agent_manifests::{AgentInstallation, IMAGE, KUBECONFIG_SECRET};
 use membership::cluster_name::check_name;
 use membership::register::discovery::CaVerification;
 use membership::register::{
@@ -24,6 +26,10 @@ use crate::console::Console;
 use crate::durations;
 use crate::membership_progress::to_anyhow;
 use crate::plane::{Plane, PlaneArgs, open_kubeconfig};
+
+const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
+/// Label of simulated nodes.
+const SIMULATED_NODE: &str = "flotilla.dev/simulated";
 
 /// Flags of a registration by token.
 const TOKEN_FLAGS: [&str; 3] = ["token", "discovery_token_ca_cert_hash", "discovery_token_unsafe_skip_ca_verification"];
@@ -132,8 +138,20 @@ pub async fn run(console: &Console, args: RegisterArgs) -> anyhow::Result<()> {
     let registered = register_with(console, &options, &credentials).await?;
     match options.agent.delivery {
         AgentDelivery::ReturnManifests => print(console, &registered.installation),
+        AgentDelivery::Install if has_only_simulated_nodes(&options.member.client).await => {
+            console.line(format!("\ncluster({}) is registered", options.name))?;
+            console.warn(args.start_agent_hint(console, &options.name));
+            Ok(())
+        }
         AgentDelivery::Install => Ok(console.line(format!("\ncluster({}) is joined successfully", options.name))?),
     }
+}
+
+/// Returns true for a light member whose nodes run no programs. Nodes that cannot be listed are taken for real.
+async fn has_only_simulated_nodes(member: &ClusterClient) -> bool {
+    let listed = member.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await;
+    let nodes = listed.map(|list| list.items).unwrap_or_default();
+    !nodes.is_empty() && nodes.iter().all(|node| node.label(SIMULATED_NODE).is_some())
 }
 
 async fn register_with(
@@ -154,6 +172,22 @@ async fn register_with(
 }
 
 impl RegisterArgs {
+    /// The commands that start the agent outside of a cluster with simulated nodes.
+    fn start_agent_hint(&self, console: &Console, name: &str) -> String {
+        let member = match &self.kubeconfig {
+            Some(path) => format!(" --kubeconfig {}", path.display()),
+            None => String::new(),
+        };
+        let context = self.context.as_ref().map(|context| format!(" --context {context}")).unwrap_or_default();
+        format!(
+            "all nodes of the cluster are simulated, so the pod of the agent does not run. Start the agent as a process:\n  \
+             kubectl{member}{context} -n {} get secret {KUBECONFIG_SECRET} -o jsonpath='{{.data.karmada-kubeconfig}}' \
+             | base64 -d > {name}-agent.config\n  \
+             {} agent --cluster-name {name}{member}{context} --karmada-kubeconfig {name}-agent.config",
+            self.namespace, console.program
+        )
+    }
+
     fn credentials(&self) -> anyhow::Result<Credentials> {
         if let Some(path) = &self.karmada_kubeconfig {
             let args = PlaneArgs::of_kubeconfig(path, self.karmada_context.clone());
@@ -244,6 +278,33 @@ mod tests {
         ] {
             let error = read(line).unwrap_err().to_string();
             assert!(error.contains(problem), "{line}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_member_with_simulated_nodes_needs_its_agent_outside() {
+        let check = async |labels: &[Option<&str>], expected: bool| {
+            let api = cluster_client::testing::MemoryApi::default();
+            for (index, label) in labels.iter().enumerate() {
+                let mut node = NODES.object("", &format!("n{index}"));
+                label.iter().for_each(|label| node.set_label(label, "true"));
+                api.seed(&NODES.gvr(), node);
+            }
+            assert_eq!(has_only_simulated_nodes(&api.client()).await, expected, "{labels:?}");
+        };
+        check(&[], false).await;
+        check(&[None], false).await;
+        check(&[Some(SIMULATED_NODE)], true).await;
+        check(&[Some(SIMULATED_NODE), None], false).await;
+        let line = "register h:1 --token abcdef.0123456789abcdef --kubeconfig m3.config";
+        let args = Line::parse_from(line.split_whitespace()).args;
+        let (console, ..) = crate::console::testing::console();
+        let hint = args.start_agent_hint(&console, "m3");
+        for command in [
+            "kubectl --kubeconfig m3.config -n karmada-system get secret karmada-kubeconfig -o jsonpath='{.data.karmada-kubeconfig}'",
+            "flotilla agent --cluster-name m3 --kubeconfig m3.config --karmada-kubeconfig m3-agent.config",
+        ] {
+            assert!(hint.contains(command), "{hint}");
         }
     }
 }

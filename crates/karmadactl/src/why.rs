@@ -1,13 +1,17 @@
 //! `why` and `plan`: explains the placement of an object, and previews the effect of manifests.
 
+mod commands;
+mod pods;
+
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
-use cluster_client::{ApiResources, ClusterClient, escape};
+use cluster_client::{ApiResources, ClusterClient, ResourceRef, escape};
 use http::{Request, header};
 use object::{Object, Status};
 use serde_json::Value;
 
+use crate::Exit;
 use crate::console::Console;
 use crate::get::ask;
 use crate::manifests;
@@ -17,6 +21,11 @@ use crate::resources;
 
 const WHY: &str = "/flotilla/v1alpha1/why";
 const PLAN: &str = "/flotilla/v1alpha1/plan";
+
+/// Exit code if the answer reports a problem that needs a change.
+pub(crate) const EXIT_PROBLEM: u8 = 3;
+/// Exit code if the object is not running yet, which may resolve by itself.
+const EXIT_WAITING: u8 = 4;
 
 /// Explain where an object is placed and why: policy, scheduling, overrides, and its status in every member.
 ///
@@ -29,7 +38,10 @@ Examples:
   flotilla why deployment nginx -n default
 
   # The reasons as data
-  flotilla why deployment/nginx -o json")]
+  flotilla why deployment/nginx -o json
+
+Exit codes: 0 it runs as it should; 1 the question could not be answered; 3 it is blocked until something is changed;
+4 it is not running yet.")]
 pub struct WhyArgs {
     /// TYPE/NAME, or TYPE NAME
     #[arg(value_name = "TYPE/NAME")]
@@ -56,7 +68,10 @@ Examples:
   flotilla plan -f manifests/ -R -o json
 
   # From another program
-  kustomize build overlays/prod | flotilla plan -f -")]
+  kustomize build overlays/prod | flotilla plan -f -
+
+Exit codes: 0 everything would be accepted and placed; 1 the plan could not be made; 3 a manifest would be rejected,
+cannot be placed, or an override fails.")]
 pub struct PlanArgs {
     /// File, directory, or - for standard input (can be repeated)
     #[arg(short = 'f', long, value_name = "FILE")]
@@ -83,11 +98,18 @@ pub(crate) fn document_format(text: &str) -> Result<Format, String> {
 pub async fn why(console: &Console, args: WhyArgs) -> anyhow::Result<()> {
     let plane = Plane::open(&args.plane)?;
     let namespace = plane.namespace(&args.namespace);
-    let answer = ask_why(&plane.client, &args.resources, &namespace).await.map_err(|error| plane.explain(error))?;
-    show(console, &answer, args.output.as_ref())
+    let mut answer = ask_why(&plane, &args.resources, &namespace).await.map_err(|error| plane.explain(error))?;
+    commands::complete(&mut answer, &console.program, &args.plane.flags());
+    show(console, &answer, args.output.as_ref())?;
+    match answer["state"].as_str() {
+        Some("Failed") => Err(Exit(EXIT_PROBLEM).into()),
+        Some("Waiting" | "Ahead") => Err(Exit(EXIT_WAITING).into()),
+        _ => Ok(()),
+    }
 }
 
-async fn ask_why(client: &ClusterClient, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
+async fn ask_why(plane: &Plane, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
+    let client = &plane.client;
     let known = ApiResources::discover(client).await?;
     let wanted = resources::resolve(&resources::parse(typed)?, &known)?;
     let (resource, name) = match &wanted[..] {
@@ -96,6 +118,10 @@ async fn ask_why(client: &ClusterClient, typed: &[String], namespace: &str) -> a
     };
     let gvk = resource.gvk();
     let namespace = if resource.namespaced { namespace } else { "" };
+    let target = match resource.namespaced {
+        true => ResourceRef::namespaced(&resource.gvr, namespace, name),
+        false => ResourceRef::cluster(&resource.gvr, name),
+    };
     let parameters = [
         ("apiVersion", gvk.api_version()),
         ("kind", gvk.kind),
@@ -103,7 +129,10 @@ async fn ask_why(client: &ClusterClient, typed: &[String], namespace: &str) -> a
         ("name", name.clone()),
     ];
     let query: Vec<String> = parameters.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect();
-    Ok(ask(client, &format!("{WHY}?{}", query.join("&")), "application/json").await.map_err(unknown_path)?)
+    let mut answer =
+        ask(client, &format!("{WHY}?{}", query.join("&")), "application/json").await.map_err(unknown_path)?;
+    pods::add(plane, target, &mut answer).await;
+    Ok(answer)
 }
 
 pub async fn plan(console: &Console, args: PlanArgs) -> anyhow::Result<()> {
@@ -117,7 +146,13 @@ pub async fn plan(console: &Console, args: PlanArgs) -> anyhow::Result<()> {
     let plane = Plane::open(&args.plane)?;
     let namespace = plane.namespace(&args.namespace);
     let answer = ask_plan(&plane.client, objects, &namespace).await.map_err(|error| plane.explain(error))?;
-    show(console, &answer, args.output.as_ref())
+    show(console, &answer, args.output.as_ref())?;
+    check_ok(&answer)
+}
+
+/// Exits with an error code if the answer reports a problem.
+pub(crate) fn check_ok(answer: &Value) -> anyhow::Result<()> {
+    if answer["ok"] == false { Err(Exit(EXIT_PROBLEM).into()) } else { Ok(()) }
 }
 
 async fn ask_plan(client: &ClusterClient, objects: Vec<Object>, namespace: &str) -> anyhow::Result<Value> {
@@ -191,5 +226,13 @@ mod tests {
         check(Some("yaml"), "state: Done\ntext: |+\n  all is well\n\n");
         check(Some("jsonpath={.state}"), "Done");
         assert!(document_format("wide").is_err());
+    }
+
+    #[test]
+    fn a_plan_with_problems_has_its_own_exit_code() {
+        for (answer, expected) in [(json!({"ok": true}), None), (json!({}), None), (json!({"ok": false}), Some(3))] {
+            let code = check_ok(&answer).err().as_ref().and_then(crate::exit_code);
+            assert_eq!(code, expected, "{answer}");
+        }
     }
 }

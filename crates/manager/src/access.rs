@@ -1,6 +1,6 @@
 //! The current bindings, roles, groups, workspaces, folders and users, kept in mirrors so that a change takes effect at once.
 
-use ::access::User;
+use object::request::User;
 use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use manager_kinds::grants::{Caller, GrantObjects, InstanceAccess, PlatformRole};

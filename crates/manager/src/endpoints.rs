@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::access::User;
+use object::request::User;
 use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;

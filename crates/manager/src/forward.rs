@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ::access::User;
-use ::access::user::AUTHENTICATED_GROUP;
+use object::request::User;
+use object::request::user::AUTHENTICATED_GROUP;
 use apiserver::forwarding;
 use apiserver::http::Incoming;
 use apiserver::respond::Body;

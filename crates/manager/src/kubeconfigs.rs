@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::access::User;
+use object::request::User;
 use object::Status;
 use pki::kubeconfig::{Credential, kubeconfig};
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::access::User;
-use ::access::user::AUTHENTICATED_GROUP;
+use object::request::User;
+use object::request::user::AUTHENTICATED_GROUP;
 use api::cluster::CLUSTERS;
 use apiserver::direct::Direct;
 use apiserver::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{
-    Backend, ClusterClient, ConnectError, DeleteOptions, Endpoint, Identity, ListOptions, Patch, ResourceRef, UserInfo,
+    Backend, ClusterClient, ConnectError, DeleteOptions, Endpoint, Identity, ListOptions, Patch, ResourceRef, User,
     WriteOptions,
 };
 use instances::directory::{InstanceDirectory, InstanceEntry};
@@ -67,7 +67,7 @@ impl Operations {
     /// Returns a client to the manager's own API as a user; its RBAC decides.
     pub fn client_as(&self, user: &User) -> Result<ClusterClient, ConnectError> {
         let server: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(&self.server)));
-        ClusterClient::connect(Endpoint::Direct { server, identity: Identity::of(user_info(user)) })
+        ClusterClient::connect(Endpoint::Direct { server, identity: Identity::of(authenticated(user)) })
     }
 
     /// Returns the instances a user can see.
@@ -93,7 +93,7 @@ impl Operations {
         let running = self.directory.connect(&entry).await;
         let running = running.ok_or_else(|| Status::unavailable(format!("the instance {name} is not running")))?;
         let acting = crate::identity::in_instance(user, &access);
-        running.client_as(user_info(&acting)).map_err(Status::internal)
+        running.client_as(authenticated(&acting)).map_err(Status::internal)
     }
 
     /// Creates an instance from a spec, in the default namespace.
@@ -215,11 +215,11 @@ impl Operations {
     }
 }
 
-fn user_info(user: &User) -> UserInfo {
+fn authenticated(user: &User) -> User {
     let User { name, uid, groups, extra } = user.clone();
     let mut groups = groups;
     if !groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
         groups.push(AUTHENTICATED_GROUP.to_owned());
     }
-    UserInfo { name, uid, groups, extra }
+    User { name, uid, groups, extra }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cluster_client::UserInfo;
+use cluster_client::User;
 use control_plane::ControlPlane;
 use instances::plane::{Connection, Ended, PlaneFactory, PlaneRequest, PlaneTask, StartedPlane};
 
@@ -47,7 +47,7 @@ impl PlaneFactory for Planes {
         let starting = tokio::spawn(ControlPlane::start(options));
         let plane = starting.await.map_err(|error| format!("its start failed: {error}"))?;
         let plane = plane.map_err(|error| format!("{error:#}"))?;
-        let admin = plane.client(UserInfo::new(ADMIN.0, ADMIN.1)).map_err(|error| format!("{error:#}"))?;
+        let admin = plane.client(User::new(ADMIN.0, ADMIN.1)).map_err(|error| format!("{error:#}"))?;
         let (server, address, kubeconfig) = (Arc::clone(&plane.server), plane.address, plane.kubeconfig.clone());
         let task = PlaneTask::spawn(|stop| async move {
             let broken = tokio::select! {

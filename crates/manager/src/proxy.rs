@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::access::User;
+use object::request::User;
 use apiserver::http::{Incoming, Peer};
 use apiserver::mount::{Mount, MountRequest};
 use apiserver::respond::Body;

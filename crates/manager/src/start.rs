@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api_host::{Additions, ApiHost, Storage};
 use apiserver::server::Handlers;
-use cluster_client::{ClusterClient, UserInfo};
+use cluster_client::{ClusterClient, User};
 use instances::data_dir::InstanceDirs;
 use instances::directory::InstanceDirectory;
 use instances::lifecycle::{Lifecycle, LifecycleDeps};
@@ -62,7 +62,7 @@ impl Manager {
             admission: vec![Box::new(InstanceRules { factory: Arc::clone(&factory) }), Box::new(InventoryRules)],
         };
         let open = ApiHost::open(&host, additions).await?;
-        let client = open.client(UserInfo::new(CONTROLLERS.0, CONTROLLERS.1))?;
+        let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;
         let stop = CancellationToken::new();
         let rights = Rights::start(&client, &stop);
         tokens.connect(client.clone(), rights.clone());

@@ -1,6 +1,6 @@
 //! Access tokens of users: issued, listed and revoked here, stored as hashes, checked on every request.
 
-use ::access::User;
+use object::request::User;
 use apiserver::auth::TokenAuthenticator;
 use apiserver::server::Server;
 use async_trait::async_trait;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use api::work::ANNOTATION_CONFLICT_RESOLUTION;
+use api::work::{ANNOTATION_CONFLICT_RESOLUTION, ApplyFailure};
 use cluster_client::{ApiResource, ResourceRef, WriteOptions, is_unreachable};
 use interpreter::question::Retain;
 use interpreter::{InterpretError, Operation};
@@ -61,6 +61,38 @@ impl ApplyError {
     /// The member may take the same a moment later.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Look(status) | Self::Create(status) | Self::Update(status) if is_passing(status))
+    }
+}
+
+impl ApplyError {
+    /// Returns the code of the error, for advice.
+    pub fn failure(&self) -> ApplyFailure {
+        match self {
+            Self::Look(status) | Self::Create(status) | Self::Update(status) => failure_of(status),
+            Self::Taken { .. } => ApplyFailure::AlreadyExists,
+            Self::Interpret(_) => ApplyFailure::Interpreter,
+            Self::Held { .. } => ApplyFailure::Other,
+        }
+    }
+}
+
+fn failure_of(status: &Status) -> ApplyFailure {
+    let kind = status.details.as_ref().map_or("", |details| details.kind.as_str());
+    // kube-apiserver marks a denial by a webhook or by a quota in the message only; the codes are the webhook's choice.
+    if status.message.starts_with("admission webhook ") {
+        return ApplyFailure::AdmissionDenied;
+    }
+    if status.code == 403 && status.message.contains("exceeded quota: ") {
+        return ApplyFailure::QuotaExceeded;
+    }
+    match status.code {
+        _ if is_passing(status) => ApplyFailure::Unreachable,
+        401 => ApplyFailure::CredentialsRejected,
+        403 => ApplyFailure::Forbidden,
+        404 if kind == "namespaces" => ApplyFailure::NamespaceMissing,
+        404 if status.is_not_served() => ApplyFailure::KindNotServed,
+        400 | 422 => ApplyFailure::Invalid,
+        _ => ApplyFailure::Other,
     }
 }
 
@@ -255,4 +287,34 @@ fn noted(member: &Member, status: Status) -> Status {
         member.mapper.invalidate();
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use object::GroupResource;
+
+    use super::*;
+
+    #[test]
+    fn failures_have_codes() {
+        let check = |status: Status, expected: ApplyFailure| {
+            let text = status.to_string();
+            assert_eq!(ApplyError::Create(status).failure(), expected, "{text}");
+        };
+        let forbidden = |text: &str| Status::new(403, "Forbidden", text);
+
+        check(Status::unavailable("starting"), ApplyFailure::Unreachable);
+        check(Status::new(429, "TooManyRequests", "later"), ApplyFailure::Unreachable);
+        check(Status::new(401, "Unauthorized", "Unauthorized"), ApplyFailure::CredentialsRejected);
+        check(forbidden("deployments.apps \"web\" is forbidden: exceeded quota: q"), ApplyFailure::QuotaExceeded);
+        check(forbidden("deployments.apps is forbidden: User \"x\" cannot create"), ApplyFailure::Forbidden);
+        check(forbidden("admission webhook \"a.b\" denied the request: no"), ApplyFailure::AdmissionDenied);
+        let webhook = "admission webhook \"a.b\" denied the request: no";
+        check(Status::new(400, "BadRequest", webhook), ApplyFailure::AdmissionDenied);
+        let namespaces = GroupResource { group: String::new(), resource: "namespaces".to_owned() };
+        check(Status::not_found(&namespaces, "shop"), ApplyFailure::NamespaceMissing);
+        check(Status::new(404, "NotFound", "no matches for kind"), ApplyFailure::KindNotServed);
+        check(Status::new(422, "Invalid", "spec.a: Required value"), ApplyFailure::Invalid);
+        check(Status::new(409, "Conflict", "changed"), ApplyFailure::Other);
+    }
 }

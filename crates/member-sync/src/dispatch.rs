@@ -109,6 +109,7 @@ async fn apply_all(
                 };
                 count(member, manifest, false, tried, work_status::is_applied(current));
                 tell_failed(member, manifest, &error);
+                outcome.failure.get_or_insert_with(|| error.failure());
                 outcome.errors.push(error.to_string());
                 None
             }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use api::core::{Condition, find_condition, set_condition};
 use api::safe_mode;
-use api::work::{CONDITION_APPLIED, CONDITION_DISPATCHING, ManifestStatus, WORKS, WorkStatus};
+use api::work::{
+    ApplyFailure, CONDITION_APPLIED, CONDITION_APPLY_FAILURE, CONDITION_DISPATCHING, ManifestStatus, WORKS, WorkStatus,
+};
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::request::Subresource;
 use object::{Object, Status};
@@ -24,6 +26,8 @@ pub struct Outcome {
     pub is_recreation: bool,
     /// In the order of the manifests.
     pub errors: Vec<String>,
+    /// The code of the first error.
+    pub failure: Option<ApplyFailure>,
 }
 
 pub fn is_applied(status: &WorkStatus) -> bool {
@@ -78,6 +82,13 @@ pub fn set_applied(status: &mut WorkStatus, outcome: &Outcome, now: &str) {
         (false, false) => ("False", "AppliedFailed", failure(outcome)),
     };
     set_condition(&mut status.conditions, condition(CONDITION_APPLIED, value, reason, &message, now));
+    match outcome.failure {
+        None => status.conditions.retain(|condition| condition.kind != CONDITION_APPLY_FAILURE),
+        Some(failure) => {
+            let code = condition(CONDITION_APPLY_FAILURE, "True", failure.reason(), "See the condition Applied.", now);
+            set_condition(&mut status.conditions, code);
+        }
+    }
 }
 
 fn failure(outcome: &Outcome) -> String {
@@ -156,7 +167,8 @@ mod tests {
         let good = Outcome { manifests: 1, applied: 1, ..Outcome::default() };
         let written = Outcome { has_written: true, ..good.clone() };
         let recreated = Outcome { is_recreation: true, ..written.clone() };
-        let failed = Outcome { manifests: 2, applied: 1, errors: vec!["no".into()], ..Outcome::default() };
+        let failure = Some(ApplyFailure::Forbidden);
+        let failed = Outcome { manifests: 2, applied: 1, errors: vec!["no".into()], failure, ..Outcome::default() };
         let failed_twice = Outcome { applied: 0, errors: vec!["a".into(), "b".into(), "a".into()], ..failed.clone() };
         let not_recreated = Outcome { is_recreation: true, ..failed.clone() };
         let mut status = WorkStatus::default();
@@ -173,6 +185,8 @@ mod tests {
         ] {
             set_applied(&mut status, outcome, NOW);
             assert_eq!(applied(&status), expected);
+            let code = find_condition(&status.conditions, CONDITION_APPLY_FAILURE).map(|code| code.reason.as_str());
+            assert_eq!(code, outcome.failure.map(ApplyFailure::reason), "{outcome:?}");
         }
     }
 

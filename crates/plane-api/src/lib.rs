@@ -5,6 +5,7 @@ pub mod admission;
 pub mod bootstrap;
 pub mod cluster_proxy;
 pub mod explaining;
+pub mod pod_commands;
 pub mod restored;
 pub mod safe_mode;
 pub mod searching;

@@ -250,6 +250,9 @@ async fn serve_in_slot(
 
 async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     if incoming.info.is_resource {
+        if let Some(status) = server.rejection(&incoming.info, &incoming.headers) {
+            return Err(status);
+        }
         return resources::serve(server, ctx, incoming).await;
     }
     if let Some(extension) = server.extension(&incoming.info.path) {

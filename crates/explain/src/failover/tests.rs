@@ -1,11 +1,7 @@
 //! Lost clusters on an in-memory control plane.
 
 use api::cluster::CLUSTERS;
-use api::features::Features;
 use cluster_client::testing::MemoryApi;
-use interpreter_runtime::SharedInterpreter;
-use plane_state::Decisions;
-use plane_state::MemberCapacity;
 use serde_json::{Value, json};
 
 use super::*;
@@ -43,13 +39,7 @@ impl Plane {
     }
 
     async fn lose(&self, cluster: &str) -> Result<Simulation, Status> {
-        let explainer = Explainer::new(ExplainerDeps {
-            client: self.api.client(),
-            interpreter: SharedInterpreter::built_in(),
-            member_capacity: MemberCapacity::default(),
-            decisions: Decisions::default(),
-            features: Arc::new(Features::flotilla()),
-        });
+        let explainer = Explainer::new(ExplainerDeps::of_client(self.api.client()));
         explainer.simulate_failover(cluster).await
     }
 }
@@ -108,7 +98,7 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
     let mut lines = simulation.text.lines();
     let first = lines.next().expect("a line");
     assert_eq!(first, "Without ottawa: 2 would not fit, 2 would move, 1 run elsewhere already, 1 would stay.");
-    assert!(simulation.text.contains("robbinsdale has room for 1 of 3"), "{}", simulation.text);
+    assert!(simulation.text.contains("robbinsdale has capacity for 1 of 3"), "{}", simulation.text);
 }
 
 #[tokio::test]

@@ -145,7 +145,7 @@ async fn a_lost_cluster_is_left_after_a_while_at_one_rate_and_on_record() {
     for index in 0..40 {
         seed_binding(&api, &format!("b{index}"), json!([]));
     }
-    let cancel = start_resilient(&api, |settings| settings.default_unreachable_toleration = Duration::from_secs(30));
+    let cancel = start_resilient(&api, |settings| settings.default_tolerations.unreachable = Duration::from_secs(30));
     let left = async || {
         let mut left = 0;
         for index in 0..40 {

@@ -12,27 +12,6 @@ use super::*;
 use crate::plane::namespaces;
 use crate::testing::{self, eventually};
 
-#[test]
-fn namespaces_of_the_plane_and_skipped_ones_stay_at_home() {
-    let skipped = SkippedNamespaces::default();
-    let check = |name: &str, label: Option<&str>, expected: bool| {
-        let mut namespace = testing::namespace(name);
-        if let Some(value) = label {
-            namespace.set_label(LABEL_SKIP_AUTO_PROPAGATION, value);
-        }
-        assert_eq!(is_synced(&namespace, &skipped), expected, "{name} {label:?}");
-    };
-    check("team", None, true);
-    check("team", Some("false"), true);
-    check("team", Some("True"), false);
-    check("default", None, false);
-    check("kube-system", None, false);
-    check("karmada-system", None, false);
-    check("karmada-cluster", None, false);
-    check("karmada-es-m1", None, false);
-    check("karmada-team", None, true);
-}
-
 fn start(api: &MemoryApi) -> CancellationToken {
     let cancel = CancellationToken::new();
     tokio::spawn(run(testing::plane(api, &cancel, |_| {}), cancel.clone()));

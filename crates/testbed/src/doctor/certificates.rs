@@ -107,10 +107,10 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Of the first certificate: the others of a file vouch for it.
+/// The validity of the first certificate; the others of a file are its issuers.
 fn term(text: &[u8]) -> Result<Term, String> {
     let certificates = Certificate::bundle_from_pem(text).map_err(|error| error.to_string())?;
-    let first = certificates.first().ok_or("there is no certificate in it")?;
+    let first = certificates.first().ok_or("it has no certificate")?;
     let subject = format!("{:?}", first.subject().common_name);
     Ok(Term { subject, not_before: first.not_before(), not_after: first.not_after() })
 }
@@ -131,14 +131,14 @@ fn judge_one(seen: &CertificateSeen, hints: &Hints, now: Timestamp) -> Option<Fi
     let soon = now.checked_add((24 * DAYS_LEFT_MIN).hours()).unwrap_or(now);
     let role = format!("the {} of {}", seen.role, term.subject);
     let (what, why) = if now > term.not_after {
-        (format!("{role} has expired on {}", day(term.not_after)), "who is shown it refuses the connection")
+        (format!("{role} has expired on {}", day(term.not_after)), "servers reject it")
     } else if now < term.not_before {
         let what = format!("{role} is only valid from {} on", day(term.not_before));
-        (what, "it was made by a machine whose clock is ahead of this one's")
+        (what, "it was created by a machine whose clock is ahead")
     } else if soon > term.not_after {
         (
             format!("{role} expires on {}", day(term.not_after)),
-            "nobody has renewed it yet; a server does when it starts",
+            "it was not renewed yet; a server renews its own when it starts",
         )
     } else {
         return None;
@@ -149,7 +149,7 @@ fn judge_one(seen: &CertificateSeen, hints: &Hints, now: Timestamp) -> Option<Fi
 /// Returns the renewal command. Servers renew due certificates when they start, and write kubeconfigs again.
 fn renewal(seen: &CertificateSeen, hints: &Hints) -> String {
     if hints.place.is_none() {
-        return "restart `flotilla server`, which renews what is due, then copy DATA-DIR/karmada-apiserver.config"
+        return "restart `flotilla server`, which renews expiring certificates, then copy DATA-DIR/karmada-apiserver.config"
             .to_owned();
     }
     match seen.machine.as_deref() {

@@ -1,8 +1,9 @@
-//! Connections from this host to pods: the ports that `expose` opened, tried, and what they lead to.
+//! Forwards from this host to pods: each port that `expose` opened is connected to.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::patient::Hints;
@@ -11,13 +12,22 @@ use crate::expose::ExposureReport;
 use crate::spec::loopback;
 use crate::supervisor::client::SupervisorClient;
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A forward to a port without a listener is closed within this time; a server waits for the request.
+const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct ConnectionSeen {
     pub report: ExposureReport,
-    /// The result of a connection to the port on this host.
-    pub connected: Result<(), String>,
+    /// The result of a connection to the port of this host.
+    pub connected: Result<(), ConnectionProblem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionProblem {
+    NotAccepted(String),
+    /// Accepted by the forward and closed at once.
+    Closed,
 }
 
 pub struct Connections;
@@ -29,20 +39,31 @@ impl Check for Connections {
     }
 
     async fn gather(&self, patient: &Patient) -> Evidence {
-        let Some((place, _)) = patient.bed() else { return Evidence::Connections(Vec::new()) };
+        let Some((place, _)) = patient.bed() else { return Evidence::NotApplicable(Layer::Connections) };
         let Ok(Some(supervisor)) = SupervisorClient::find(place).await else {
-            return Evidence::Connections(Vec::new());
+            return Evidence::Unknown(Layer::Connections, "the testbed is not running".to_owned());
         };
         let mut seen = Vec::new();
         for report in supervisor.exposures().await.unwrap_or_default() {
-            let connecting = TcpStream::connect(loopback(report.exposure.listen));
-            let connected = match tokio::time::timeout(CONNECT_PATIENCE, connecting).await {
-                Ok(result) => result.map(|_| ()).map_err(|error| error.to_string()),
-                Err(_) => Err("no answer".to_owned()),
-            };
+            let connected = connect(report.exposure.listen).await;
             seen.push(ConnectionSeen { report, connected });
         }
         Evidence::Connections(seen)
+    }
+}
+
+/// Connects to a forwarded port, and waits for what a forward without a target does: close the connection.
+async fn connect(port: u16) -> Result<(), ConnectionProblem> {
+    let connecting = TcpStream::connect(loopback(port));
+    let mut stream = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(ConnectionProblem::NotAccepted(error.to_string())),
+        Err(_) => return Err(ConnectionProblem::NotAccepted("timeout".to_owned())),
+    };
+    let mut first = [0_u8; 1];
+    match tokio::time::timeout(CLOSE_WAIT, stream.read(&mut first)).await {
+        Ok(Ok(0) | Err(_)) => Err(ConnectionProblem::Closed),
+        Ok(Ok(_)) | Err(_) => Ok(()),
     }
 }
 
@@ -50,12 +71,12 @@ pub fn judge(seen: &[ConnectionSeen], hints: &Hints) -> Vec<Finding> {
     seen.iter().filter_map(|connection| judge_one(connection, hints)).collect()
 }
 
-/// The problem of the pod behind it goes first: without one, nothing else can work.
+/// A missing pod comes first: without one, nothing else can work.
 fn judge_one(seen: &ConnectionSeen, hints: &Hints) -> Option<Finding> {
     let exposure = &seen.report.exposure;
     let subject = format!("{} (127.0.0.1:{})", exposure.name, exposure.listen);
     if let Some(problem) = &seen.report.problem {
-        let what = format!("leads to no pod of {}", exposure.cluster);
+        let what = format!("has no pod in {}", exposure.cluster);
         let words = format!("get pods -n {}", exposure.namespace);
         return Some(broken(
             Layer::Connections,
@@ -65,7 +86,17 @@ fn judge_one(seen: &ConnectionSeen, hints: &Hints) -> Option<Finding> {
             hints.on_member(&exposure.cluster, &words),
         ));
     }
-    let why = seen.connected.as_ref().err()?;
-    let why = format!("the pod is there, the port of this host is not: {why}");
-    Some(broken(Layer::Connections, &subject, "takes no connection", why, hints.flotilla("up")))
+    let (what, why, command) = match seen.connected.as_ref().err()? {
+        ConnectionProblem::NotAccepted(why) => (
+            "accepts no connection",
+            format!("the pod runs, but the port of this host is closed: {why}"),
+            hints.flotilla("up"),
+        ),
+        ConnectionProblem::Closed => {
+            let why = format!("no program in the pod listens on port {}", exposure.port);
+            let words = format!("get pods -n {} -o wide", exposure.namespace);
+            ("closes every connection", why, hints.on_member(&exposure.cluster, &words))
+        }
+    };
+    Some(broken(Layer::Connections, &subject, what, why, command))
 }

@@ -16,6 +16,9 @@ impl Check for Host {
 
     async fn gather(&self, patient: &Patient) -> Evidence {
         let bed = patient.bed();
+        if bed.is_none() {
+            return Evidence::NotApplicable(Layer::Host);
+        }
         let wanted = HostUse {
             lxd: bed.is_some_and(|(_, spec)| spec.provisioner == Kind::Lxd),
             containerd: bed.is_some_and(|(_, spec)| {
@@ -37,7 +40,7 @@ pub fn judge(checks: &[HostCheck]) -> Vec<Finding> {
         let subject = format!("{} {}:", check.area, check.name);
         let command = check.repair.as_ref().map(ToString::to_string).unwrap_or_default();
         let finding = broken(Layer::Host, &subject, check.detail.clone(), check.why.clone(), command);
-        // A low limit is no trouble until something hits it; then it explains a lot.
+        // A low limit does no harm until something reaches it.
         let severity = if check.area == "limits" { Severity::Note } else { finding.severity };
         Finding { severity, ..finding }
     };

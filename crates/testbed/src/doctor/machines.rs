@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use provisioners::Condition;
 use provisioners::lxd::{LxdSettings, MACHINE_LOG};
 
+use super::causes::SUPERVISOR;
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::bed::Testbed;
@@ -44,10 +45,10 @@ impl Check for Machines {
     }
 
     async fn gather(&self, patient: &Patient) -> Evidence {
-        let Some((place, spec)) = patient.bed() else { return Evidence::Machines(Seen::default()) };
+        let Some((place, spec)) = patient.bed() else { return Evidence::NotApplicable(Layer::Machines) };
         let supervisor = match SupervisorClient::find(place).await {
             Ok(Some(supervisor)) => supervisor,
-            Ok(None) => return Evidence::Machines(unsupervised("nobody holds the testbed's lock")),
+            Ok(None) => return Evidence::Machines(unsupervised("its supervisor does not run")),
             Err(error) => return Evidence::Machines(unsupervised(&format!("{error:#}"))),
         };
         let machines = match Testbed::new(place, spec.clone(), supervisor).await {
@@ -102,14 +103,16 @@ fn names(spec: &Spec) -> Vec<(String, bool)> {
 
 fn last_lines(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    // Other lines say what the process did while it was healthy.
+    let is_problem = |line: &&str| ["WARN", "ERROR", "error:", "panicked"].iter().any(|mark| line.contains(mark));
+    let lines: Vec<&str> = text.lines().filter(is_problem).collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ")
 }
 
 pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
     if let Some(Err(why)) = &seen.supervised {
         let what = "the testbed is not running";
-        return vec![broken(Layer::Machines, "supervisor", what, why.clone(), hints.flotilla("up"))];
+        return vec![broken(Layer::Machines, SUPERVISOR, what, why.clone(), hints.flotilla("up"))];
     }
     let mut findings: Vec<Finding> = seen.machines.iter().filter_map(|machine| judge_machine(machine, hints)).collect();
     findings.extend(seen.faults.iter().map(|(member, fault)| Finding {
@@ -117,8 +120,8 @@ pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
         ..broken(
             Layer::Machines,
             member,
-            format!("the fault {fault} is switched on"),
-            "somebody asked for it with `flotilla fault`",
+            format!("the fault {fault} is active"),
+            "it was requested with `flotilla fault`",
             hints.flotilla(&format!("fault {member} heal")),
         )
     }));
@@ -130,15 +133,15 @@ fn judge_machine(machine: &MachineSeen, hints: &Hints) -> Option<Finding> {
         if machine.is_member { hints.flotilla(&format!("start {}", machine.name)) } else { hints.flotilla("up") };
     let (what, why, command) = match &machine.condition {
         Ok(Condition::Running) => return None,
-        Ok(Condition::Stopped) => ("is stopped", "somebody stopped it, or it ended: ", start),
-        Ok(Condition::Missing) => ("is not there", "it was never started, or it was removed ", hints.flotilla("up")),
-        Ok(Condition::Failing) => ("ends again and again", "it says: ", log_command(machine, hints)),
+        Ok(Condition::Stopped) => ("is stopped", "it was stopped, or its process exited: ", start),
+        Ok(Condition::Missing) => ("does not exist", "it was never started, or it was removed", hints.flotilla("up")),
+        Ok(Condition::Failing) => ("keeps exiting", "its log has: ", log_command(machine, hints)),
         Err(error) => {
             let why = error.clone();
             return Some(broken(
                 Layer::Machines,
                 &machine.name,
-                "cannot be looked at",
+                "cannot be examined",
                 why,
                 "flotilla prepare".to_owned(),
             ));

@@ -7,8 +7,8 @@ use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::Object;
 
 use super::patient::Hints;
-use super::plane::judge_clock;
-use super::probe::{Answer, Probe, probe};
+use super::plane::{judge_clock, judge_latency};
+use super::probe::{Answer, Probe, Route, probe};
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::clusters::NODES;
 use crate::spec::Kind;
@@ -56,7 +56,7 @@ pub async fn member_names(patient: &Patient) -> Vec<String> {
 async fn look(patient: &Patient, name: &str) -> MemberSeen {
     let client = patient.member_client(name);
     let seen = match &client {
-        Ok(client) => probe(client).await,
+        Ok(client) => probe(client, patient.route_to(name)).await,
         Err(why) => Probe::unreachable(why.clone()),
     };
     let nodes = match (&client, &seen.answer) {
@@ -81,7 +81,7 @@ async fn direct_probe(patient: &Patient, name: &str) -> Option<Probe> {
     let port = spec.members.iter().find(|member| member.name == name)?.own_port;
     let mut remote = super::patient::load(&place.member_config(name), None).ok()?;
     remote.server = format!("https://127.0.0.1:{port}");
-    Some(probe(&super::patient::connect(remote).ok()?).await)
+    Some(probe(&super::patient::connect(remote).ok()?, Route::Direct).await)
 }
 
 pub fn judge(seen: &[MemberSeen], hints: &Hints) -> Vec<Finding> {
@@ -97,19 +97,24 @@ fn judge_member(member: &MemberSeen, hints: &Hints) -> Vec<Finding> {
     match &member.probe.answer {
         Answer::Ready => {}
         Answer::NotReady(why) => {
-            add("answers, but is not ready", why, hints.on_member(name, "get --raw '/readyz?verbose'"))
+            add("responds, but is not ready", why, hints.on_member(name, "get --raw '/readyz?verbose'"))
         }
         Answer::Unauthorized(why) => add("does not accept our credentials", why, hints.join_again(name)),
-        Answer::Refused(why) => add("refuses to say how it is", why, hints.on_member(name, "get nodes")),
+        Answer::Refused(why) => add("does not report its health", why, hints.on_member(name, "get nodes")),
         Answer::Unreachable(why) => match &member.direct {
             Some(Probe { answer: Answer::Ready, .. }) => {
-                let why = format!("directly it answers; through its forwarded port it does not: {why}");
-                add("is well, but the way to it is broken", &why, hints.flotilla(&format!("fault {name} heal")));
+                let why = format!("it responds directly, but not through its forwarded port: {why}");
+                add(
+                    "is healthy, but its forwarded port is broken",
+                    &why,
+                    hints.flotilla(&format!("fault {name} heal")),
+                );
             }
             _ => add("cannot be reached", why, hints.repair(&hints.kubectl(&format!("describe cluster {name}")))),
         },
     }
     findings.extend(judge_clock(Layer::Members, name, member.probe.skew));
+    findings.extend(judge_latency(Layer::Members, name, &member.probe, hints));
     findings.extend(judge_nodes(member, hints));
     findings
 }

@@ -1,6 +1,9 @@
-//! `doctor`: what is wrong with a testbed or a control plane, from the outside in: each check gathers evidence, and a pure
-//! judgement turns evidence into findings that say what, why, and which command repairs it.
+//! `doctor`: finds problems of a testbed or a control plane, layer by layer from the host to the pods.
+//!
+//! Each check gathers evidence. Pure functions turn evidence into findings with a reason and a command, and group the
+//! findings that have the same cause.
 
+mod causes;
 mod certificates;
 mod connections;
 mod host;
@@ -27,10 +30,10 @@ use self::patient::Hints;
 pub use self::patient::Patient;
 pub use self::print::print;
 
-/// The longest one check may take; what it has not learned by then is a finding.
-const CHECK_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of one check; its layer is unknown then.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// From the outside in: what is wrong further out explains what is wrong further in.
+/// Ordered so that a problem of one layer may cause problems of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Layer {
@@ -59,12 +62,22 @@ pub enum Severity {
 pub struct Finding {
     pub layer: Layer,
     pub severity: Severity,
-    /// Which machine, port, cluster, file or pod.
+    /// The machine, port, cluster, file or pod.
     pub subject: String,
     pub what: String,
     pub why: String,
-    /// The command that repairs it, or that shows the rest where only its owner can.
+    /// The command that repairs it, or that shows more.
     pub command: String,
+    /// Findings of further layers with the same cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<String>,
+}
+
+/// A layer that could not be examined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnknownLayer {
+    pub layer: Layer,
+    pub why: String,
 }
 
 /// The evidence a check gathered. A failure to read something is evidence, too.
@@ -80,8 +93,10 @@ pub enum Evidence {
     Workloads(workloads::Seen),
     Pods(Vec<pods::PodSeen>),
     Connections(Vec<connections::ConnectionSeen>),
-    /// It took longer than anything healthy does.
-    Late(Layer),
+    /// The layer could not be examined.
+    Unknown(Layer, String),
+    /// The layer is not part of what is examined: a control plane that is not a testbed has no machines to look at.
+    NotApplicable(Layer),
 }
 
 #[async_trait]
@@ -91,7 +106,7 @@ pub trait Check: Send + Sync {
     async fn gather(&self, patient: &Patient) -> Evidence;
 }
 
-/// Every check there is.
+/// All checks.
 fn checks() -> Vec<Box<dyn Check>> {
     vec![
         Box::new(host::Host),
@@ -111,30 +126,45 @@ fn checks() -> Vec<Box<dyn Check>> {
 pub struct Report {
     pub healthy: bool,
     pub examined: String,
+    /// The examined layers.
     pub layers: Vec<Layer>,
+    /// Layers that could not be examined.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownLayer>,
     pub findings: Vec<Finding>,
 }
 
-/// Looks at everything at once, and answers with what is wrong, the outermost first.
+/// Runs all checks at once.
 pub async fn examine(patient: &Patient) -> Report {
     let checks = checks();
-    let mut layers = Vec::new();
-    let mut gathering = Vec::new();
-    for check in &checks {
-        layers.push(check.layer());
-        gathering.push(async {
-            let gathered = tokio::time::timeout(CHECK_PATIENCE, check.gather(patient)).await;
-            gathered.unwrap_or_else(|_| Evidence::Late(check.layer()))
-        });
-    }
+    let gathering = checks.iter().map(|check| async {
+        let gathered = tokio::time::timeout(CHECK_TIMEOUT, check.gather(patient)).await;
+        let late = || format!("the check did not finish within {} seconds", CHECK_TIMEOUT.as_secs());
+        gathered.unwrap_or_else(|_| Evidence::Unknown(check.layer(), late()))
+    });
     let evidence = futures::future::join_all(gathering).await;
-    let now = Timestamp::now();
-    let findings = diagnose(&evidence, patient.hints(), now);
-    let healthy = findings.iter().all(|finding| finding.severity == Severity::Note);
-    Report { healthy, examined: patient.hints().examined(), layers, findings }
+    let layers = checks.iter().map(|check| check.layer()).collect();
+    report(&evidence, layers, patient.hints(), Timestamp::now())
 }
 
-/// All findings, outermost layer first, broken things before notes.
+/// Pure: the report on the evidence of all checks.
+fn report(evidence: &[Evidence], mut layers: Vec<Layer>, hints: &Hints, now: Timestamp) -> Report {
+    let findings = causes::group(diagnose(evidence, hints, now));
+    let mut unknown: Vec<UnknownLayer> = Vec::new();
+    for evidence in evidence {
+        match evidence {
+            Evidence::Unknown(layer, why) => unknown.push(UnknownLayer { layer: *layer, why: why.clone() }),
+            Evidence::NotApplicable(layer) => layers.retain(|examined| examined != layer),
+            _ => {}
+        }
+    }
+    causes::mark_unknown(&findings, &layers, &mut unknown);
+    layers.retain(|layer| !unknown.iter().any(|unknown| unknown.layer == *layer));
+    let healthy = unknown.is_empty() && findings.iter().all(|finding| finding.severity == Severity::Note);
+    Report { healthy, examined: hints.examined(), layers, unknown, findings }
+}
+
+/// All findings by layer, broken things before notes.
 fn diagnose(evidence: &[Evidence], hints: &Hints, now: Timestamp) -> Vec<Finding> {
     let mut findings: Vec<Finding> = evidence.iter().flat_map(|evidence| judge(evidence, hints, now)).collect();
     findings.sort();
@@ -142,7 +172,7 @@ fn diagnose(evidence: &[Evidence], hints: &Hints, now: Timestamp) -> Vec<Finding
     findings
 }
 
-/// Pure: what the evidence means.
+/// Pure: the findings of one check.
 fn judge(evidence: &Evidence, hints: &Hints, now: Timestamp) -> Vec<Finding> {
     match evidence {
         Evidence::Host(checks) => host::judge(checks),
@@ -155,19 +185,11 @@ fn judge(evidence: &Evidence, hints: &Hints, now: Timestamp) -> Vec<Finding> {
         Evidence::Workloads(seen) => workloads::judge(seen, hints),
         Evidence::Pods(seen) => pods::judge(seen, hints),
         Evidence::Connections(seen) => connections::judge(seen, hints),
-        Evidence::Late(layer) => vec![Finding {
-            layer: *layer,
-            severity: Severity::Broken,
-            subject: "this check".to_owned(),
-            what: format!("could not be finished within {} seconds", CHECK_PATIENCE.as_secs()),
-            why: "something it asked neither answers nor refuses".to_owned(),
-            command: "flotilla doctor --log debug".to_owned(),
-        }],
+        Evidence::Unknown(..) | Evidence::NotApplicable(_) => Vec::new(),
     }
 }
 
-/// Most findings, in one line.
 fn broken(layer: Layer, subject: &str, what: impl Into<String>, why: impl Into<String>, command: String) -> Finding {
     let (what, why) = (what.into(), why.into());
-    Finding { layer, severity: Severity::Broken, subject: subject.to_owned(), what, why, command }
+    Finding { layer, severity: Severity::Broken, subject: subject.to_owned(), what, why, command, consequences: vec![] }
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 use karmadactl::plane::proxy_url;
 
+use super::probe::Route;
 use crate::place::{DEFAULT_NAME, TestbedDir};
 use crate::spec::{Kind, Spec};
 
@@ -73,6 +74,16 @@ impl Patient {
                 let server = proxy_url(&remote.server, member);
                 connect(RemoteConfig { server, ..remote })
             }
+        }
+    }
+}
+
+impl Patient {
+    /// A member with a kubeconfig of its own is asked directly, others through the control plane.
+    pub fn route_to(&self, member: &str) -> Route {
+        match self.bed() {
+            Some((place, _)) if place.member_config(member).exists() => Route::Direct,
+            _ => Route::Proxy,
         }
     }
 }

@@ -1,10 +1,16 @@
-//! The control plane's API: does it answer, is it ready, is its clock right?
+//! The control plane's API: reachable, ready, fast, with the right time.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::patient::Hints;
-use super::probe::{Answer, Probe, SKEW_SECONDS_MAX, probe};
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::probe::{Answer, Probe, Route, SKEW_SECONDS_MAX, probe};
+use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+
+/// Slower responses of a testbed and of other control planes are reported.
+const LATENCY_MAX_LOCAL: Duration = Duration::from_millis(200);
+const LATENCY_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Seen {
@@ -23,7 +29,7 @@ impl Check for Plane {
     async fn gather(&self, patient: &Patient) -> Evidence {
         let server = patient.remote().map(|remote| remote.server.clone()).unwrap_or_default();
         let probe = match patient.plane_client() {
-            Ok(client) => probe(&client).await,
+            Ok(client) => probe(&client, Route::Direct).await,
             Err(why) => Probe::unreachable(why),
         };
         Evidence::Plane(Seen { server, probe })
@@ -38,16 +44,30 @@ pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
     };
     match &seen.probe.answer {
         Answer::Ready => {}
-        Answer::NotReady(why) => add("answers, but is not ready", why, hints.kubectl("get --raw '/readyz?verbose'")),
+        Answer::NotReady(why) => add("responds, but is not ready", why, hints.kubectl("get --raw '/readyz?verbose'")),
         Answer::Unauthorized(why) => {
             let elsewhere = "cp DATA-DIR/karmada-apiserver.config FILE, from the server's --data-dir";
             add("does not accept the credentials in the kubeconfig", why, hints.repair(elsewhere));
         }
-        Answer::Refused(why) => add("refuses to say how it is", why, hints.kubectl("auth whoami")),
+        Answer::Refused(why) => add("does not report its health", why, hints.kubectl("auth whoami")),
         Answer::Unreachable(why) => add("cannot be reached", why, hints.repair("flotilla server")),
     }
     findings.extend(judge_clock(Layer::ControlPlane, subject, seen.probe.skew));
+    findings.extend(judge_latency(Layer::ControlPlane, subject, &seen.probe, hints));
     findings
+}
+
+/// On one machine a response takes a few milliseconds.
+pub fn judge_latency(layer: Layer, subject: &str, probe: &Probe, hints: &Hints) -> Option<Finding> {
+    let limit = if hints.place.is_some() { LATENCY_MAX_LOCAL } else { LATENCY_MAX };
+    let latency = probe.latency.filter(|latency| *latency > limit)?;
+    let what = format!("responds slowly: {} ms", latency.as_millis());
+    let why = "the machine or the network is overloaded, or a fault `slow` is active";
+    let command = match (layer, &hints.place) {
+        (Layer::Members, Some(_)) => hints.flotilla(&format!("fault {subject} heal")),
+        _ => hints.kubectl("get --raw '/readyz?verbose'"),
+    };
+    Some(Finding { severity: Severity::Note, ..broken(layer, subject, what, why, command) })
 }
 
 /// Clocks that disagree make good tokens and certificates look bad.

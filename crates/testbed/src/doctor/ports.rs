@@ -1,4 +1,4 @@
-//! The ports that lead to the clusters: held by whom they should be, and named in the kubeconfigs.
+//! The ports of the clusters: open, held by the right program, and the ones named in the kubeconfigs.
 
 use async_trait::async_trait;
 use provisioners::host::ports::{Listener, listeners};
@@ -35,7 +35,7 @@ impl Check for Ports {
     }
 
     async fn gather(&self, patient: &Patient) -> Evidence {
-        let Some((place, spec)) = patient.bed() else { return Evidence::Ports(Vec::new()) };
+        let Some((place, spec)) = patient.bed() else { return Evidence::NotApplicable(Layer::Ports) };
         let mut wanted = vec![(spec.plane_port, "the control plane".to_owned(), Some(place.plane_config()))];
         wanted.extend(spec.registry_port.map(|port| (port, "the registry".to_owned(), None)));
         if spec.provisioner != Kind::Kubeconfig {
@@ -68,12 +68,12 @@ fn judge_port(seen: &PortSeen, hints: &Hints) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &seen.holder {
         None => {
-            let what = format!("nobody listens on 127.0.0.1:{}, where {} should be", seen.port, seen.of);
+            let what = format!("no program listens on 127.0.0.1:{}, the port of {}", seen.port, seen.of);
             findings.push(broken(
                 Layer::Ports,
                 &subject,
                 what,
-                "its process or its forward is not there",
+                "its process or its port forward does not run",
                 hints.flotilla("up"),
             ));
         }
@@ -81,21 +81,21 @@ fn judge_port(seen: &PortSeen, hints: &Hints) -> Vec<Finding> {
             let program = holder.program.as_deref().unwrap_or_default();
             if !program.is_empty() && !OURS.contains(&program) {
                 let pid = holder.pid.map(|pid| pid.to_string()).unwrap_or_default();
-                let what = format!("{program} (process {pid}) listens where {} should be", seen.of);
+                let what = format!("{program} (process {pid}) uses the port of {}", seen.of);
                 let command = format!("kill {pid}; {}", hints.flotilla("up"));
-                findings.push(broken(Layer::Ports, &subject, what, "two programs cannot have one port", command));
+                findings.push(broken(Layer::Ports, &subject, what, "two programs cannot use the same port", command));
             }
         }
     }
     if let Some(named) = &seen.named
         && !named.server.ends_with(&format!(":{}", seen.port))
     {
-        let what = format!("{} leads to {}, and {} is on port {}", named.file, named.server, seen.of, seen.port);
+        let what = format!("{} has the server {}, but {} is on port {}", named.file, named.server, seen.of, seen.port);
         findings.push(broken(
             Layer::Ports,
             &named.file,
             what,
-            "the file was changed, or is of another testbed",
+            "the file was changed, or belongs to another testbed",
             hints.flotilla("up"),
         ));
     }

@@ -1,4 +1,4 @@
-//! The members as the control plane knows them: registered, ready, with credentials that work, and agents that speak.
+//! The clusters of the control plane: registered, ready, with valid credentials and running agents.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use api::cluster::{
     CLUSTERS, ClusterSpec, ClusterStatus, SECRET_CA_BUNDLE, SECRET_TOKEN, SyncMode, TAINT_UNSCHEDULABLE,
 };
 use api::core::find_condition;
+use api::failover::TAINT_NODES_UNSCHEDULABLE;
 use api::names::CLUSTER_NAMESPACE;
 use async_trait::async_trait;
 use base64::Engine;
@@ -18,7 +19,7 @@ use object::Object;
 use serde_json::Value;
 
 use super::patient::{Hints, connect};
-use super::probe::{Answer, Probe, probe};
+use super::probe::{Answer, Probe, Route, probe};
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
 use crate::spec::Mode;
 
@@ -30,7 +31,7 @@ const LEASE_SECONDS: i64 = 40;
 
 #[derive(Debug)]
 pub struct Seen {
-    pub clusters: Result<Vec<ClusterSeen>, String>,
+    pub clusters: Vec<ClusterSeen>,
     /// The members the testbed should have, with their modes.
     pub expected: Vec<(String, Mode)>,
 }
@@ -38,10 +39,10 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct ClusterSeen {
     pub cluster: Arc<Object>,
-    /// When an agent last spoke, and for how long it counts.
+    /// The lease that an agent renews.
     pub lease: Option<Lease>,
     pub secret: SecretSeen,
-    /// The member, asked with what the secret holds.
+    /// Push mode: the member, with the credentials in the secret. Pull mode: the control plane, with those of the agent.
     pub probe: Option<Probe>,
 }
 
@@ -75,20 +76,23 @@ impl Check for Registrations {
         let members = patient.bed().into_iter().flat_map(|(_, spec)| spec.members.iter());
         let expected = members.map(|member| (member.name.clone(), member.mode)).collect();
         let clusters = match patient.plane_client() {
-            Ok(client) => gather_clusters(&client).await,
+            Ok(client) => gather_clusters(patient, &client).await,
             Err(why) => Err(why),
         };
-        Evidence::Registrations(Seen { clusters, expected })
+        match clusters {
+            Ok(clusters) => Evidence::Registrations(Seen { clusters, expected }),
+            Err(why) => Evidence::Unknown(Layer::Registrations, why),
+        }
     }
 }
 
-async fn gather_clusters(plane: &ClusterClient) -> Result<Vec<ClusterSeen>, String> {
+async fn gather_clusters(patient: &Patient, plane: &ClusterClient) -> Result<Vec<ClusterSeen>, String> {
     let listed = plane.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await;
     let clusters = listed.map_err(|status| status.to_string())?.items;
-    Ok(futures::future::join_all(clusters.into_iter().map(|cluster| gather_cluster(plane, cluster))).await)
+    Ok(futures::future::join_all(clusters.into_iter().map(|cluster| gather_cluster(patient, plane, cluster))).await)
 }
 
-async fn gather_cluster(plane: &ClusterClient, cluster: Arc<Object>) -> ClusterSeen {
+async fn gather_cluster(patient: &Patient, plane: &ClusterClient, cluster: Arc<Object>) -> ClusterSeen {
     let spec: ClusterSpec = api::read(&cluster).unwrap_or_default();
     if spec.sync_mode == SyncMode::Pull {
         let lease = plane.find(ResourceRef::namespaced(&LEASES.gvr(), CLUSTER_NAMESPACE, cluster.name())).await;
@@ -96,7 +100,8 @@ async fn gather_cluster(plane: &ClusterClient, cluster: Arc<Object>) -> ClusterS
             renewed: lease.str_at(&["spec", "renewTime"]).parse().ok(),
             seconds: lease.i64_at(&["spec", "leaseDurationSeconds"]).unwrap_or(LEASE_SECONDS),
         });
-        return ClusterSeen { cluster, lease, secret: SecretSeen::NotNamed, probe: None };
+        let probe = probe_as_agent(patient, cluster.name()).await;
+        return ClusterSeen { cluster, lease, secret: SecretSeen::NotNamed, probe };
     }
     let secret = match &spec.secret_ref {
         None => SecretSeen::Missing,
@@ -120,6 +125,13 @@ fn read_secret(secret: &Object) -> SecretSeen {
     read().unwrap_or_else(SecretSeen::Unreadable)
 }
 
+/// Asks the control plane as the agent of a testbed's member does.
+async fn probe_as_agent(patient: &Patient, member: &str) -> Option<Probe> {
+    let (place, _) = patient.bed()?;
+    let remote = super::patient::load(&place.agent_plane_config(member), None).ok()?;
+    Some(probe(&connect(remote).ok()?, Route::Direct).await)
+}
+
 /// Asks the member as the control plane would.
 async fn probe_with(spec: &ClusterSpec, secret: &SecretSeen) -> Option<Probe> {
     let SecretSeen::Present { token, ca } = secret else { return None };
@@ -131,20 +143,19 @@ async fn probe_with(spec: &ClusterSpec, secret: &SecretSeen) -> Option<Probe> {
         ..RemoteConfig::new(spec.api_endpoint.clone())
     };
     Some(match connect(remote) {
-        Ok(client) => probe(&client).await,
+        Ok(client) => probe(&client, Route::Direct).await,
         Err(why) => Probe::unreachable(why),
     })
 }
 
 pub fn judge(seen: &Seen, hints: &Hints, now: Timestamp) -> Vec<Finding> {
-    // Why the control plane does not answer is said further out.
-    let Ok(clusters) = &seen.clusters else { return Vec::new() };
+    let clusters = &seen.clusters;
     let mut findings: Vec<Finding> = clusters.iter().flat_map(|cluster| judge_cluster(cluster, hints, now)).collect();
     let missing = seen.expected.iter().filter(|(name, _)| !clusters.iter().any(|seen| seen.cluster.name() == name));
     findings.extend(missing.map(|(name, mode)| {
         let why = match mode {
-            Mode::Push => "it was never joined, or somebody unjoined it",
-            Mode::Pull => "its agent never registered it, or somebody unregistered it",
+            Mode::Push => "it was never joined, or was unjoined",
+            Mode::Pull => "its agent never registered it, or it was unregistered",
         };
         broken(Layer::Registrations, name, "is not registered with the control plane", why, hints.flotilla("up"))
     }));
@@ -158,9 +169,9 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
     let mut findings = Vec::new();
     if seen.cluster.is_deleting() {
         let finalizers: Vec<&str> = seen.cluster.finalizers().collect();
-        let why = format!("it waits for {} to be taken away", finalizers.join(", "));
+        let why = format!("its finalizers remain: {}", finalizers.join(", "));
         let command = format!("flotilla unjoin {name} --force --kubeconfig {}", hints.kubeconfig.display());
-        findings.push(broken(Layer::Registrations, name, "is leaving and does not get away", why, command));
+        findings.push(broken(Layer::Registrations, name, "is being deleted, but does not end", why, command));
     }
     let causes = match spec.sync_mode {
         SyncMode::Pull => judge_agent(seen, hints, now),
@@ -169,8 +180,9 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
     // A cause that is known says more than the condition it leads to.
     if causes.is_empty() && !status.is_ready() {
         let ready = find_condition(&status.conditions, "Ready");
-        let why = ready
-            .map_or("nobody has looked at it yet".to_owned(), |ready| format!("{}: {}", ready.reason, ready.message));
+        let why = ready.map_or("the control plane has not checked it yet".to_owned(), |ready| {
+            format!("{}: {}", ready.reason, ready.message)
+        });
         let what = format!("is not ready ({})", ready.map_or("no condition", |ready| ready.status.as_str()));
         let command = hints.repair(&hints.kubectl(&format!("describe cluster {name}")));
         findings.push(broken(Layer::Registrations, name, what, why, command));
@@ -178,8 +190,13 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
     findings.extend(causes);
     if spec.taints.iter().any(|taint| taint.key == TAINT_UNSCHEDULABLE) {
         let command = format!("flotilla uncordon {name} --kubeconfig {}", hints.kubeconfig.display());
-        let finding = broken(Layer::Registrations, name, "is cordoned", "no new workload is placed there", command);
+        let finding = broken(Layer::Registrations, name, "is cordoned", "no new workload is scheduled to it", command);
         findings.push(Finding { severity: Severity::Note, ..finding });
+    }
+    if spec.taints.iter().any(|taint| taint.key == TAINT_NODES_UNSCHEDULABLE && taint.effect == "NoExecute") {
+        let command = format!("flotilla uncordon --all -C {name} --kubeconfig {}", hints.kubeconfig.display());
+        let why = "all its nodes are cordoned or not ready; workloads with failover move to other clusters";
+        findings.push(broken(Layer::Registrations, name, "has no schedulable node", why, command));
     }
     findings
 }
@@ -188,19 +205,23 @@ fn judge_agent(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Finding
     let name = seen.cluster.name();
     let member = hints.place.is_some();
     let command = if member { hints.flotilla("up") } else { hints.on_member(name, "get pods -n karmada-system") };
-    let silent = |why: String| vec![broken(Layer::Registrations, name, "its agent is silent", why, command.clone())];
+    let silent =
+        |why: String| vec![broken(Layer::Registrations, name, "its agent does not report", why, command.clone())];
+    if let Some(Probe { answer: Answer::Unauthorized(why), .. }) = &seen.probe {
+        let what = "the control plane rejects the credentials of its agent";
+        return vec![broken(Layer::Registrations, name, what, why.clone(), command)];
+    }
     match &seen.lease {
-        None => {
-            silent("it has never renewed its lease: it does not run, or its credentials are not accepted".to_owned())
-        }
-        Some(Lease { renewed: None, .. }) => silent("its lease says no time".to_owned()),
+        None => silent("it has never renewed its lease: it does not run, or its credentials are rejected".to_owned()),
+        Some(Lease { renewed: None, .. }) => silent("its lease has no time".to_owned()),
         Some(Lease { renewed: Some(renewed), seconds }) => {
             let age = now.as_second() - renewed.as_second();
             if age <= seconds + LEASE_GRACE_SECONDS {
                 return Vec::new();
             }
             silent(format!(
-                "it last spoke {age} seconds ago, and should every {seconds}: it does not run, or cannot reach the plane"
+                "it renewed its lease {age} seconds ago, and should within {seconds}: it does not run, or cannot reach the \
+                 control plane"
             ))
         }
     }
@@ -213,29 +234,29 @@ fn judge_credentials(seen: &ClusterSeen, spec: &ClusterSpec, hints: &Hints, now:
         spec.secret_ref.as_ref().map(|secret| format!("{}/{}", secret.namespace, secret.name)).unwrap_or_default();
     match &seen.secret {
         SecretSeen::NotNamed => return Vec::new(),
-        SecretSeen::Missing => return finding("has no credentials", format!("the secret {named} is not there")),
+        SecretSeen::Missing => return finding("has no credentials", format!("the secret {named} does not exist")),
         SecretSeen::Unreadable(why) => return finding("its credentials cannot be read", format!("{named}: {why}")),
         SecretSeen::Present { token, .. } if token.trim().is_empty() => {
-            return finding("has an empty token", format!("the secret {named} holds none"));
+            return finding("has an empty token", format!("the secret {named} has none"));
         }
         SecretSeen::Present { token, .. } => {
             if let Some(expired) = expiry(token).filter(|expiry| *expiry < now) {
                 return finding(
                     "its token has expired",
-                    format!("the token in the secret {named} was good until {expired}"),
+                    format!("the token in the secret {named} was valid until {expired}"),
                 );
             }
         }
     }
     match seen.probe.as_ref().map(|probe| &probe.answer) {
         Some(Answer::Unauthorized(why)) => {
-            finding("does not accept the token it was joined with", format!("the token in the secret {named}: {why}"))
+            finding("rejects the token it was joined with", format!("the token in the secret {named}: {why}"))
         }
         _ => Vec::new(),
     }
 }
 
-/// When a token says it ends. Whether it is genuine is for the member to say.
+/// The expiry in a token. The member verifies its signature.
 fn expiry(token: &str) -> Option<Timestamp> {
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&payload).ok()?;

@@ -10,7 +10,7 @@ use provisioners::host::{Check as HostCheck, CheckStatus, Repair};
 use serde_json::{Value, json};
 
 use super::certificates::{CertificateSeen, Term};
-use super::connections::ConnectionSeen;
+use super::connections::{ConnectionProblem, ConnectionSeen};
 use super::machines::{MachineSeen, Seen as MachinesSeen};
 use super::members::MemberSeen;
 use super::plane::Seen as PlaneSeen;
@@ -65,14 +65,14 @@ fn a_full_disk_is_found_on_the_host() {
         standing,
         detail: "3 MiB free".into(),
         why: "at least 1024 MiB are needed".into(),
-        repair: Some(Repair::Advice("free some room there".into())),
+        repair: Some(Repair::Advice("free some space there".into())),
     };
     check(
         Evidence::Host(vec![check_of(CheckStatus::Broken)]),
         Layer::Host,
         "disk /beds: 3 MiB free",
         "1024 MiB are needed",
-        "free some room there",
+        "free some space there",
     );
     check_healthy(Evidence::Host(vec![check_of(CheckStatus::Good), check_of(CheckStatus::Note)]));
 }
@@ -93,9 +93,9 @@ fn machines_that_are_down_are_found() {
     let start = "flotilla start member1 --home /beds --name one";
     check(seen(vec![machine("member1", Condition::Stopped)]), Layer::Machines, "member1 is stopped", "killed", start);
     check(seen(vec![machine("karmada", Condition::Stopped)]), Layer::Machines, "karmada is stopped", "killed", UP);
-    check(seen(vec![machine("member2", Condition::Missing)]), Layer::Machines, "is not there", "removed", UP);
+    check(seen(vec![machine("member2", Condition::Missing)]), Layer::Machines, "does not exist", "removed", UP);
     let log = "tail -n 50 /beds/one/logs/member1.log";
-    check(seen(vec![machine("member1", Condition::Failing)]), Layer::Machines, "again and again", "killed", log);
+    check(seen(vec![machine("member1", Condition::Failing)]), Layer::Machines, "keeps exiting", "killed", log);
     let inside = judge(&seen(vec![machine("member1", Condition::Failing)]), &Hints { is_lxd: true, ..hints() }, now());
     assert_eq!(inside[0].command, "lxc exec one-member1 -- tail -n 50 /var/log/flotilla.log");
     let stopped = MachinesSeen { supervised: Some(Err("no lock".into())), ..Default::default() };
@@ -106,7 +106,7 @@ fn machines_that_are_down_are_found() {
         faults: vec![("member1".into(), "slow 300ms".into())],
     };
     let heal = "flotilla fault member1 heal --home /beds --name one";
-    check(Evidence::Machines(faulty), Layer::Machines, "slow 300ms is switched on", "flotilla fault", heal);
+    check(Evidence::Machines(faulty), Layer::Machines, "slow 300ms is active", "flotilla fault", heal);
 }
 
 fn port(program: Option<&str>, server: &str) -> Evidence {
@@ -124,19 +124,19 @@ fn wrong_ports_are_found() {
     let server = "https://127.0.0.1:16441";
     check_healthy(port(Some("flotilla"), server));
     check_healthy(port(Some("lxd"), server));
-    check(port(None, server), Layer::Ports, "nobody listens on 127.0.0.1:16441", "not there", UP);
+    check(port(None, server), Layer::Ports, "no program listens on 127.0.0.1:16441", "does not run", UP);
     let kill = format!("kill 7; {UP}");
-    check(port(Some("nginx"), server), Layer::Ports, "nginx (process 7) listens where member1", "one port", &kill);
-    let what = "member1.config leads to https://127.0.0.1:9999, and member1 is on port 16441";
+    check(port(Some("nginx"), server), Layer::Ports, "nginx (process 7) uses the port of member1", "same port", &kill);
+    let what = "member1.config has the server https://127.0.0.1:9999, but member1 is on port 16441";
     check(port(Some("flotilla"), "https://127.0.0.1:9999"), Layer::Ports, what, "changed", UP);
 }
 
 fn plane(answer: Answer, skew: Option<i64>) -> Evidence {
-    Evidence::Plane(PlaneSeen { server: "https://127.0.0.1:5443".into(), probe: Probe { answer, skew } })
+    Evidence::Plane(PlaneSeen { server: "https://127.0.0.1:5443".into(), probe: Probe { skew, ..Probe::new(answer) } })
 }
 
 #[test]
-fn a_control_plane_that_is_away_or_ill_or_in_another_time_is_found() {
+fn an_unreachable_or_unhealthy_control_plane_is_found() {
     check_healthy(plane(Answer::Ready, Some(2)));
     check(plane(Answer::Unreachable("refused".into()), None), Layer::ControlPlane, "cannot be reached", "refused", UP);
     let raw = "kubectl --kubeconfig /beds/one/karmada-apiserver.config get --raw '/readyz?verbose'";
@@ -167,14 +167,14 @@ fn certificates_that_have_expired_or_are_about_to_or_not_yet_valid_are_found() {
     let again = format!("flotilla down --home /beds --name one && {UP}");
     check_healthy(certificate(early, "2027-01-01T00:00:00Z", None));
     let expired = certificate(early, "2026-11-16T11:00:00Z", None);
-    check(expired, Layer::Certificates, "has expired on 2026-11-16 11:00 UTC", "refuses", &again);
+    check(expired, Layer::Certificates, "has expired on 2026-11-16 11:00 UTC", "reject", &again);
     let soon = certificate(early, "2026-11-20T00:00:00Z", None);
     check(soon, Layer::Certificates, "expires on 2026-11-20", "renewed", &again);
     let future = certificate("2026-11-17T00:00:00Z", "2027-01-01T00:00:00Z", None);
     check(future, Layer::Certificates, "is only valid from 2026-11-17", "clock", &again);
     let of_member = certificate(early, "2026-11-16T11:00:00Z", Some("member1"));
     let restart = "flotilla stop member1 --home /beds --name one && flotilla start member1 --home /beds --name one";
-    check(of_member, Layer::Certificates, "has expired", "refuses", restart);
+    check(of_member, Layer::Certificates, "has expired", "reject", restart);
     let unreadable =
         CertificateSeen { file: "f".into(), role: "kubeconfig", state: Err("damaged".into()), machine: None };
     check(Evidence::Certificates(vec![unreadable]), Layer::Certificates, "cannot be read", "damaged", UP);
@@ -190,13 +190,13 @@ fn cluster(mode: &str, ready: &str) -> Arc<Object> {
 
 fn registered(cluster: ClusterSeen) -> Evidence {
     Evidence::Registrations(RegistrationsSeen {
-        clusters: Ok(vec![cluster]),
+        clusters: vec![cluster],
         expected: vec![("member1".into(), Mode::Push)],
     })
 }
 
 fn push(ready: &str, secret: SecretSeen, answer: Option<Answer>) -> Evidence {
-    let probe = answer.map(|answer| Probe { answer, skew: None });
+    let probe = answer.map(Probe::new);
     registered(ClusterSeen { cluster: cluster("Push", ready), lease: None, secret, probe })
 }
 
@@ -211,12 +211,12 @@ fn a_secret_with_a_bad_token_is_found_before_the_condition_it_leads_to() {
     check(
         push("False", token("stale"), refused),
         Layer::Registrations,
-        "does not accept the token",
+        "rejects the token",
         "karmada-cluster/member1",
         UP,
     );
-    check(push("False", token(" "), None), Layer::Registrations, "an empty token", "holds none", UP);
-    check(push("False", SecretSeen::Missing, None), Layer::Registrations, "has no credentials", "is not there", UP);
+    check(push("False", token(" "), None), Layer::Registrations, "an empty token", "has none", UP);
+    check(push("False", SecretSeen::Missing, None), Layer::Registrations, "has no credentials", "does not exist", UP);
     // {"exp":1700000000}
     let expired = "h.eyJleHAiOjE3MDAwMDAwMDB9.s";
     check(push("True", token(expired), None), Layer::Registrations, "its token has expired", "2023-11-14", UP);
@@ -231,7 +231,7 @@ fn a_secret_with_a_bad_token_is_found_before_the_condition_it_leads_to() {
 }
 
 #[test]
-fn a_silent_agent_is_found_by_its_lease() {
+fn an_agent_that_does_not_report_is_found_by_its_lease() {
     let pull = |renewed: Option<&str>, ready: &str| {
         let lease = renewed.map(|renewed| Lease { renewed: renewed.parse().ok(), seconds: 12 });
         registered(ClusterSeen { cluster: cluster("Pull", ready), lease, secret: SecretSeen::NotNamed, probe: None })
@@ -240,23 +240,23 @@ fn a_silent_agent_is_found_by_its_lease() {
     check(
         pull(Some("2026-11-16T11:58:00Z"), "Unknown"),
         Layer::Registrations,
-        "its agent is silent",
+        "its agent does not report",
         "120 seconds ago",
         UP,
     );
-    check(pull(None, "Unknown"), Layer::Registrations, "its agent is silent", "never renewed", UP);
+    check(pull(None, "Unknown"), Layer::Registrations, "its agent does not report", "never renewed", UP);
 }
 
 #[test]
 fn members_that_never_registered_or_cannot_leave_are_found() {
-    let nobody = RegistrationsSeen { clusters: Ok(vec![]), expected: vec![("member2".into(), Mode::Pull)] };
-    check(Evidence::Registrations(nobody), Layer::Registrations, "member2 is not registered", "agent never", UP);
+    let unregistered = RegistrationsSeen { clusters: vec![], expected: vec![("member2".into(), Mode::Pull)] };
+    check(Evidence::Registrations(unregistered), Layer::Registrations, "member2 is not registered", "agent never", UP);
     let mut leaving = (*cluster("Push", "True")).clone();
     leaving.set(&["metadata", "deletionTimestamp"], "2026-11-16T11:00:00Z");
     leaving.add_finalizer("karmada.io/cluster-controller");
     let seen = ClusterSeen { cluster: Arc::new(leaving), lease: None, secret: token("t"), probe: None };
     let force = "flotilla unjoin member1 --force --kubeconfig /beds/one/karmada-apiserver.config";
-    check(registered(seen), Layer::Registrations, "does not get away", "karmada.io/cluster-controller", force);
+    check(registered(seen), Layer::Registrations, "does not end", "karmada.io/cluster-controller", force);
 }
 
 fn node(ready: &str, pressure: &str) -> Arc<Object> {
@@ -270,12 +270,12 @@ fn node(ready: &str, pressure: &str) -> Arc<Object> {
 }
 
 fn member(answer: Answer, direct: Option<Answer>, nodes: Vec<Arc<Object>>) -> Evidence {
-    let direct = direct.map(|answer| Probe { answer, skew: None });
-    Evidence::Members(vec![MemberSeen { name: "member1".into(), probe: Probe { answer, skew: None }, direct, nodes }])
+    let direct = direct.map(Probe::new);
+    Evidence::Members(vec![MemberSeen { name: "member1".into(), probe: Probe::new(answer), direct, nodes }])
 }
 
 #[test]
-fn a_member_that_is_down_is_told_from_a_broken_way_to_it() {
+fn a_stopped_member_and_a_broken_forward_are_distinguished() {
     check_healthy(member(Answer::Ready, None, vec![node("True", "False")]));
     let refused = || Answer::Unreachable("refused".into());
     check(member(refused(), Some(refused()), vec![]), Layer::Members, "cannot be reached", "refused", UP);
@@ -283,14 +283,14 @@ fn a_member_that_is_down_is_told_from_a_broken_way_to_it() {
     check(
         member(refused(), Some(Answer::Ready), vec![]),
         Layer::Members,
-        "the way to it is broken",
-        "directly it answers",
+        "its forwarded port is broken",
+        "it responds directly",
         heal,
     );
 }
 
 #[test]
-fn nodes_that_do_not_do_are_found() {
+fn unhealthy_nodes_are_found() {
     let on = "kubectl --kubeconfig /beds/one/member1.config";
     let describe = format!("{on} describe node node-0");
     check(
@@ -341,22 +341,21 @@ fn pods_that_do_not_run_are_found_with_the_events_that_explain_them() {
     ));
     check_healthy(pod(waiting("ContainerCreating"), None));
     check_healthy(pod(json!({"phase": "Succeeded"}), None));
-    let preload = "flotilla image preload nginx:9 --home /beds --name one";
     let failed = Some(("Failed", "manifest unknown"));
     check(
         pod(waiting("ImagePullBackOff"), failed),
         Layer::Pods,
-        "main has no image",
+        "main cannot get image nginx:9",
         "Failed: manifest unknown",
-        preload,
+        &describe,
     );
-    check(pod(waiting("ErrImagePull"), None), Layer::Pods, "main has no image", "nginx:9: status says", preload);
+    check(pod(waiting("ErrImagePull"), None), Layer::Pods, "main cannot get image nginx:9", "status says", &describe);
     let logs = format!("{on} logs web -n default -c main --previous");
     check(
         pod(waiting("CrashLoopBackOff"), None),
         Layer::Pods,
         "keeps crashing",
-        "code 7 and was started again 4 times",
+        "code 7 and was restarted 4 times",
         &logs,
     );
     check(pod(waiting("CreateContainerConfigError"), None), Layer::Pods, "does not start", "status says", &describe);
@@ -375,7 +374,7 @@ fn pods_that_do_not_run_are_found_with_the_events_that_explain_them() {
 }
 
 #[test]
-fn many_sick_pods_of_one_member_are_counted() {
+fn many_failing_pods_of_one_member_are_counted() {
     let Evidence::Pods(one) = pod(waiting("CrashLoopBackOff"), None) else { unreachable!() };
     let many = (0..30).map(|_| PodSeen { member: "member1".into(), pod: Arc::clone(&one[0].pod), warning: None });
     let findings = judge(&Evidence::Pods(many.collect()), &hints(), now());
@@ -384,7 +383,7 @@ fn many_sick_pods_of_one_member_are_counted() {
 }
 
 #[test]
-fn workloads_without_a_place_and_works_that_failed_are_found() {
+fn unscheduled_workloads_and_failed_works_are_found() {
     let condition = |kind: &str| json!([{"type": kind, "status": "False", "reason": "NoClusterFit", "message": "0/3 clusters are available"}]);
     let binding = object(json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "web-deployment", "namespace": "default"},
@@ -392,7 +391,7 @@ fn workloads_without_a_place_and_works_that_failed_are_found() {
     }));
     let why = "flotilla why deployment/web -n default --kubeconfig /beds/one/karmada-apiserver.config";
     let seen = WorkloadsSeen { bindings: vec![binding], works: vec![] };
-    check(Evidence::Workloads(seen), Layer::Workloads, "Deployment default/web has no place", "0/3 clusters", why);
+    check(Evidence::Workloads(seen), Layer::Workloads, "Deployment default/web is not scheduled", "0/3 clusters", why);
     let work = object(json!({
         "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "web-1", "namespace": "karmada-es-member1"},
         "spec": {"workload": {"manifests": [{"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}]}},
@@ -400,12 +399,12 @@ fn workloads_without_a_place_and_works_that_failed_are_found() {
     }));
     let describe = "kubectl --kubeconfig /beds/one/karmada-apiserver.config describe work web-1 -n karmada-es-member1";
     let seen = WorkloadsSeen { bindings: vec![], works: vec![work] };
-    check(Evidence::Workloads(seen), Layer::Workloads, "could not be brought to member1", "NoClusterFit", describe);
+    check(Evidence::Workloads(seen), Layer::Workloads, "could not be applied in member1", "NoClusterFit", describe);
 }
 
 #[test]
-fn ports_that_lead_nowhere_are_found() {
-    let seen = |problem: Option<&str>, connected: Result<(), &str>| {
+fn forwards_without_a_target_are_found() {
+    let seen = |problem: Option<&str>, connected: Result<(), ConnectionProblem>| {
         let exposure = Exposure {
             name: "prometheus1".into(),
             cluster: "member1".into(),
@@ -416,22 +415,26 @@ fn ports_that_lead_nowhere_are_found() {
             port: 9090,
         };
         let report = ExposureReport { exposure, leads_to: None, problem: problem.map(str::to_owned) };
-        Evidence::Connections(vec![ConnectionSeen { report, connected: connected.map_err(str::to_owned) }])
+        Evidence::Connections(vec![ConnectionSeen { report, connected }])
     };
     check_healthy(seen(None, Ok(())));
+    let refused = || ConnectionProblem::NotAccepted("refused".into());
     let pods = "kubectl --kubeconfig /beds/one/member1.config get pods -n monitoring";
     check(
-        seen(Some("no pod is ready"), Err("refused")),
+        seen(Some("no pod is ready"), Err(refused())),
         Layer::Connections,
-        "leads to no pod",
+        "has no pod in member1",
         "no pod is ready",
         pods,
     );
-    check(seen(None, Err("refused")), Layer::Connections, "(127.0.0.1:9091) takes no connection", "refused", UP);
+    let what = "(127.0.0.1:9091) accepts no connection";
+    check(seen(None, Err(refused())), Layer::Connections, what, "refused", UP);
+    let closed = seen(None, Err(ConnectionProblem::Closed));
+    check(closed, Layer::Connections, "closes every connection", "listens on port 9090", &format!("{pods} -o wide"));
 }
 
 #[test]
-fn findings_go_from_the_outside_in_and_notes_come_last() {
+fn findings_are_ordered_by_layer_and_notes_come_last() {
     let evidence = vec![
         pod(waiting("CrashLoopBackOff"), None),
         plane(Answer::Unreachable("x".into()), None),
@@ -450,4 +453,53 @@ fn findings_go_from_the_outside_in_and_notes_come_last() {
         (Layer::Pods, Severity::Broken),
     ];
     assert_eq!(order, expected);
+}
+
+#[test]
+fn slow_responses_are_noted() {
+    let slow = |milliseconds: u64| {
+        let latency = Some(std::time::Duration::from_millis(milliseconds));
+        let probe = Probe { latency, ..Probe::new(Answer::Ready) };
+        Evidence::Members(vec![MemberSeen {
+            name: "member1".into(),
+            probe,
+            direct: None,
+            nodes: vec![node("True", "False")],
+        }])
+    };
+    check_healthy(slow(20));
+    let heal = "flotilla fault member1 heal --home /beds --name one";
+    check(slow(312), Layer::Members, "member1 responds slowly: 312 ms", "overloaded", heal);
+}
+
+#[test]
+fn an_agent_with_rejected_credentials_and_a_cluster_without_nodes_are_found() {
+    let pull = |probe: Answer| {
+        let lease = Some(Lease { renewed: Some(now()), seconds: 40 });
+        let probe = Some(Probe::new(probe));
+        registered(ClusterSeen { cluster: cluster("Pull", "True"), lease, secret: SecretSeen::NotNamed, probe })
+    };
+    check_healthy(pull(Answer::Ready));
+    let what = "the control plane rejects the credentials of its agent";
+    check(pull(Answer::Unauthorized("401".into())), Layer::Registrations, what, "401", UP);
+    let mut cordoned = (*cluster("Push", "True")).clone();
+    cordoned.set(&["spec", "taints"], json!([{"key": "flotilla.dev/unschedulable", "effect": "NoExecute"}]));
+    let seen = ClusterSeen { cluster: Arc::new(cordoned), lease: None, secret: token("t"), probe: None };
+    let uncordon = "flotilla uncordon --all -C member1 --kubeconfig /beds/one/karmada-apiserver.config";
+    check(registered(seen), Layer::Registrations, "has no schedulable node", "failover", uncordon);
+}
+
+#[test]
+fn layers_that_were_not_examined_are_unknown_and_not_healthy() {
+    let layers = || vec![Layer::Host, Layer::Machines, Layer::Workloads, Layer::Pods];
+    let evidence = [
+        Evidence::NotApplicable(Layer::Machines),
+        Evidence::Unknown(Layer::Workloads, "403".into()),
+        Evidence::Pods(vec![]),
+    ];
+    let seen = report(&evidence, layers(), &hints(), now());
+    assert!(!seen.healthy, "{seen:?}");
+    assert_eq!(seen.layers, [Layer::Host, Layer::Pods]);
+    assert_eq!(seen.unknown, [UnknownLayer { layer: Layer::Workloads, why: "403".into() }]);
+    assert!(report(&[Evidence::Pods(vec![])], layers(), &hints(), now()).healthy);
 }

@@ -1,4 +1,4 @@
-//! Workloads on their way to the members: bindings without a place, works that could not be applied.
+//! Propagation to the members: bindings that are not scheduled, works that could not be applied.
 
 use std::sync::Arc;
 
@@ -29,13 +29,17 @@ impl Check for Workloads {
 
     async fn gather(&self, patient: &Patient) -> Evidence {
         let mut seen = Seen::default();
-        let Ok(client) = patient.plane_client() else { return Evidence::Workloads(seen) };
-        for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
-            let listed = client.list_all(ResourceRef::all(&resource.gvr()), ListOptions::default()).await;
-            seen.bindings.extend(listed.map(|list| list.items).unwrap_or_default());
+        let client = match patient.plane_client() {
+            Ok(client) => client,
+            Err(why) => return Evidence::Unknown(Layer::Workloads, why),
+        };
+        for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS, WORKS] {
+            match client.list_all(ResourceRef::all(&resource.gvr()), ListOptions::default()).await {
+                Ok(list) if resource.kind == WORKS.kind => seen.works = list.items,
+                Ok(list) => seen.bindings.extend(list.items),
+                Err(status) => return Evidence::Unknown(Layer::Workloads, status.to_string()),
+            }
         }
-        let listed = client.list_all(ResourceRef::all(&WORKS.gvr()), ListOptions::default()).await;
-        seen.works = listed.map(|list| list.items).unwrap_or_default();
         Evidence::Workloads(seen)
     }
 }
@@ -60,14 +64,14 @@ fn judge_binding(binding: &Object, hints: &Hints) -> Option<Finding> {
     let subject = format!("{kind} {}", path(&namespace, &name));
     let command =
         format!("flotilla why {}/{name}{flag} --kubeconfig {}", kind.to_lowercase(), hints.kubeconfig.display());
-    Some(broken(Layer::Workloads, &subject, "has no place on any cluster", format!("{reason}: {message}"), command))
+    Some(broken(Layer::Workloads, &subject, "is not scheduled to any cluster", format!("{reason}: {message}"), command))
 }
 
 fn judge_work(work: &Object, hints: &Hints) -> Option<Finding> {
     let (reason, message) = failed(work, CONDITION_APPLIED)?;
     let cluster = work.namespace().strip_prefix("karmada-es-").unwrap_or(work.namespace());
     let manifest = work.items(&["spec", "workload", "manifests"]).first();
-    let what_is_in_it = manifest.map_or_else(
+    let object = manifest.map_or_else(
         || work.name().to_owned(),
         |manifest| {
             let text = |at: &str| manifest.pointer(at).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
@@ -75,8 +79,8 @@ fn judge_work(work: &Object, hints: &Hints) -> Option<Finding> {
         },
     );
     let command = hints.kubectl(&format!("describe work {} -n {}", work.name(), work.namespace()));
-    let what = format!("could not be brought to {cluster}");
-    Some(broken(Layer::Workloads, &what_is_in_it, what, format!("{reason}: {message}"), command))
+    let what = format!("could not be applied in {cluster}");
+    Some(broken(Layer::Workloads, &object, what, format!("{reason}: {message}"), command))
 }
 
 /// Reason and message of a condition that is False.
