@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use access::User;
 use async_trait::async_trait;
 use http::Response;
 use object::Status;
+use object::request::User;
 
 use crate::http::{Incoming, Peer};
 use crate::respond::Body;

@@ -99,7 +99,14 @@ pub async fn back_up_directory(
     force: bool,
 ) -> anyhow::Result<()> {
     let keys = EncryptionKeys::find(None, Some(&directory)).await?;
-    write_backup(console, &StateStorage::Directory(directory), keys.as_ref(), file, Choices { force, include_key: false }).await
+    write_backup(
+        console,
+        &StateStorage::Directory(directory),
+        keys.as_ref(),
+        file,
+        Choices { force, include_key: false },
+    )
+    .await
 }
 
 #[derive(Clone, Copy)]

@@ -9,7 +9,9 @@ use ::karmadactl::{plane, program};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-use crate::{agent, backup, completion, doctor, encryption, image, instance, manager, member, prepare, registry, server, testbed};
+use crate::{
+    agent, backup, completion, doctor, encryption, image, instance, manager, member, prepare, registry, server, testbed,
+};
 
 /// A multi-cluster Kubernetes control plane in one binary.
 #[derive(Parser)]

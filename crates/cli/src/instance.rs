@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
-use cluster_client::{ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, WriteOptions};
+use cluster_client::{ApiRequest, ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, WriteOptions};
 use manager_kinds::annotations::{IMPORT_KUBECONFIG, MODE, RESTARTED_AT};
 use manager_kinds::instance::LABEL_KEEP;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
@@ -233,8 +233,8 @@ async fn create_and_wait(
 ) -> anyhow::Result<()> {
     let name = instance.name().to_owned();
     let collection = ResourceRef::within(&KARMADAS.gvr(), INSTANCE_NAMESPACE);
-    let verb = cluster_client::Verb::Create { object: instance, options: WriteOptions::managed_by(FIELD_MANAGER) };
-    let reply = client.call(collection, verb).await?;
+    let create = ApiRequest::Create { object: instance, options: WriteOptions::managed_by(FIELD_MANAGER) };
+    let reply = client.call(collection, create).await?;
     reply.warnings.iter().for_each(|warning| console.warn(warning));
     if wait.is_zero() {
         return Ok(console.line(format_args!("instance {name} is created"))?);

@@ -72,7 +72,7 @@ impl ControlPlane {
     }
 
     /// Returns an in-process client.
-    pub fn client(&self, user: UserInfo) -> anyhow::Result<ClusterClient> {
+    pub fn client(&self, user: User) -> anyhow::Result<ClusterClient> {
         self.host.client(user)
     }
 

@@ -1,9 +1,9 @@
 //! The current bindings, roles, groups, workspaces, folders and users, kept in mirrors so that a change takes effect at once.
 
-use object::request::User;
 use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use manager_kinds::grants::{Caller, GrantObjects, InstanceAccess, PlatformRole};
+use object::request::User;
 use reconcile::{Mirror, MirrorSpec, ObjectKey, Subscription};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use object::request::User;
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ResourceRef};
+use object::request::User;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use parking_lot::Mutex;
 use pki::token::{constant_time_eq, hash, random_bearer_token};

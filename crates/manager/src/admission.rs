@@ -29,7 +29,7 @@ impl Admission for InstanceRules {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
-        if kind.gvk != KARMADAS.gvk() || !attributes.subresource.is_empty() {
+        if kind.gvk != KARMADAS.gvk() || attributes.subresource.is_some() {
             return Ok(());
         }
         if attributes.operation == Operation::Delete {

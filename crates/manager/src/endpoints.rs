@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::request::User;
 use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{Method, Response};
 use object::Status;
+use object::request::User;
 use serde_json::{Value, json};
 
 use crate::accounts::Accounts;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use object::request::User;
-use object::request::user::AUTHENTICATED_GROUP;
 use apiserver::forwarding;
 use apiserver::http::Incoming;
 use apiserver::respond::Body;
@@ -13,6 +11,8 @@ use cluster_client::remote::tls::ClientIdentity;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use instances::plane::RemoteAccess;
 use object::Status;
+use object::request::User;
+use object::request::user::AUTHENTICATED_GROUP;
 
 /// Forwards a request with the credential of the manager and the identity of the caller.
 pub async fn forward(

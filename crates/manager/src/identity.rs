@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use manager_kinds::grants::{Caller, InstanceAccess};
 use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
-use manager_kinds::grants::{Caller, InstanceAccess};
 
 /// Prefix of users whose names have a meaning in every Kubernetes API: the manager's `system:serviceaccount:a:b` is not the
 /// instance's.

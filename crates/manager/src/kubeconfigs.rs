@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use object::request::User;
 use object::Status;
+use object::request::User;
 use pki::kubeconfig::{Credential, kubeconfig};
 
 use crate::operations::Operations;

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::request::User;
-use object::request::user::AUTHENTICATED_GROUP;
 use api::cluster::CLUSTERS;
 use apiserver::direct::Direct;
 use apiserver::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{
-    Backend, ClusterClient, ConnectError, DeleteOptions, Endpoint, Identity, ListOptions, Patch, ResourceRef, User,
+    Backend, ClusterClient, ConnectError, DeleteOptions, Endpoint, Identity, ListOptions, Patch, ResourceRef,
     WriteOptions,
 };
 use instances::directory::{InstanceDirectory, InstanceEntry};
@@ -21,6 +19,8 @@ use manager_kinds::annotations::{IMPORT_KUBECONFIG, MODE, Mode, RESTARTED_AT};
 use manager_kinds::grants::PlatformRole;
 use manager_kinds::instance::{LABEL_KEEP, LABEL_MANAGED_BY, MANAGED_BY};
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
+use object::request::User;
+use object::request::user::AUTHENTICATED_GROUP;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status, conditions, time};
 use serde_json::{Value, json};
 

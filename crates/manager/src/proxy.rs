@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use object::request::User;
 use apiserver::http::{Incoming, Peer};
 use apiserver::mount::{Mount, MountRequest};
 use apiserver::respond::Body;
@@ -20,6 +19,7 @@ use instances::running::{InFlight, RunningInstance};
 use manager_kinds::KARMADAS;
 use manager_kinds::grants::{InstanceAccess, InstanceRole};
 use object::Status;
+use object::request::User;
 
 use crate::access::Rights;
 use crate::{forward, identity};

@@ -90,12 +90,12 @@ impl Manager {
             endpoints,
         });
         let serving = open.serve(Handlers {
-            connect: Vec::new(),
             extensions: vec![
                 Box::new(KubeconfigEndpoint { operations: Arc::clone(&operations) }),
                 Box::new(LoginEndpoint { operations: Arc::clone(&operations), accounts }),
             ],
             mounts: vec![Box::new(proxy)],
+            ..Handlers::default()
         })?;
         let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
         let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, client };

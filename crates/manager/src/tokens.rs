@@ -1,6 +1,5 @@
 //! Access tokens of users: issued, listed and revoked here, stored as hashes, checked on every request.
 
-use object::request::User;
 use apiserver::auth::TokenAuthenticator;
 use apiserver::server::Server;
 use async_trait::async_trait;
@@ -9,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
+use object::request::User;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status, time};
 use pki::token::{constant_time_eq, hash, random_bearer_token, random_lowercase};
 use serde_json::{Value, json};

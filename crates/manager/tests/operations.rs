@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::User;
 use cluster_client::{ListOptions, ResourceRef, WriteOptions};
 use manager::{Manager, Options, PlaneFlags};
 use manager_kinds::annotations::Mode;
 use manager_kinds::{BINDINGS, USERS, WORKSPACES, grants};
+use object::request::User;
 use object::{GroupVersionResource, Object};
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ async fn an_instance_is_created_used_and_deleted() {
     let issued = operations.issue_kubeconfig(&world.admin, "east", Duration::from_secs(60)).await.expect("issued");
     assert!(issued.text.contains("/instances/east"), "{}", issued.text);
     let listed = operations.list_kubeconfigs(&world.admin, "east").await.expect("listed");
-    assert_eq!(listed, [issued.token.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&issued.token));
     operations.revoke_kubeconfig(&world.admin, &issued.token.id).await.expect("revoked");
     assert!(operations.revoke_kubeconfig(&world.admin, &issued.token.id).await.is_err());
     let long = operations.issue_kubeconfig(&world.admin, "east", manager::tokens::VALID_MAX * 2).await;

@@ -148,9 +148,9 @@ async fn a_rejected_create_of_an_existing_object_is_followed_by_a_look() {
     for (code, reason, text) in rejections {
         let (hub, member, syncing) = started().await;
         member.api.seed(&deployments(), object(deployment("web", 7)));
-        member
-            .api
-            .set_fault(move |call| matches!(call.verb, Verb::Create { .. }).then(|| Status::new(code, reason, text)));
+        member.api.set_fault(move |call| {
+            matches!(call.request, ApiRequest::Create { .. }).then(|| Status::new(code, reason, text))
+        });
         let mut manifest = deployment("web", 2);
         manifest["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": "overwrite"});
         let name = hub.work("m1", manifest, json!({}));

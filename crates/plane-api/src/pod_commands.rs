@@ -50,13 +50,14 @@ fn rejection(info: &RequestInfo, command: &str) -> Option<Status> {
 #[cfg(test)]
 mod tests {
     use object::GroupVersionResource;
+    use object::request::Verb;
 
     use super::*;
 
     #[test]
     fn commands_that_need_a_running_pod_fail_with_the_command_that_works() {
         let check = |group: &str, resource: &str, name: &str, command: &str, expected: Option<&str>| {
-            let on = RequestInfo::on(GroupVersionResource::new(group, "v1", resource), "list");
+            let on = RequestInfo::on(GroupVersionResource::new(group, "v1", resource), Verb::List);
             let info = RequestInfo { namespace: "shop".to_owned(), name: name.to_owned(), ..on };
             let message = rejection(&info, command).map(|status| status.message);
             match expected {

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use access::User;
-use access::user::AUTHENTICATED_GROUP;
 use apiserver::auth::bearer_token;
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
@@ -12,6 +10,8 @@ use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
 use object::Status;
+use object::request::User;
+use object::request::user::AUTHENTICATED_GROUP;
 use pki::token::{Secret, random_bearer_token};
 use serde_json::json;
 

@@ -13,11 +13,11 @@ mod tickets;
 use std::sync::Arc;
 use std::time::Instant;
 
-use access::User;
 use apiserver::auth::RequestAuthenticator;
 use apiserver::server::Server;
 use async_trait::async_trait;
 use http::HeaderMap;
+use object::request::User;
 
 use crate::sessions::Sessions;
 use crate::tickets::Tickets;

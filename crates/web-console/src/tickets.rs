@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use access::User;
+use object::request::User;
 use parking_lot::Mutex;
 use pki::token::Secret;
 
