@@ -48,7 +48,7 @@ pub struct BackupArgs {
     /// Overwrite FILE if it exists
     #[arg(long)]
     force: bool,
-    /// Put the encryption keys into the file too: whoever has it can read all Secrets
+    /// Put the encryption keys into the file too: the file alone is then enough to read all Secrets
     #[arg(long)]
     include_encryption_key: bool,
 }

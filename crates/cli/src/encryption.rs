@@ -77,7 +77,7 @@ pub enum EncryptionCommand {
     Rotate(RotateArgs),
     /// Remove old keys from the file, when the server has no value left that needs them.
     Prune(PruneArgs),
-    /// Copy the keys to another file. Whoever has it and a backup can read all Secrets.
+    /// Copy the keys to another file. With it and a backup, all Secrets can be read.
     Export(ExportArgs),
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use manager::{Manager, Options};
+use manager::{Manager, ManagerOptions};
 
 use crate::host::HostArgs;
 use crate::server;
@@ -40,9 +40,9 @@ pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
 }
 
 impl ManagerArgs {
-    fn into_options(self) -> anyhow::Result<Options> {
+    fn into_options(self) -> anyhow::Result<ManagerOptions> {
         let data_dir = self.host.data_dir(".flotilla-manager")?;
-        let mut options = Options::new(data_dir, self.host.bind, Arc::new(server::options_of));
+        let mut options = ManagerOptions::new(data_dir, self.host.bind, Arc::new(server::options_of));
         self.host.apply(&mut options.host)?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;
         options.server_command = vec![program.display().to_string(), "server".to_owned()];

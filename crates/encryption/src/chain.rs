@@ -27,7 +27,7 @@ enum Means {
     Kms(Arc<Kms>),
 }
 
-/// How a stored value is sealed.
+/// The seal of a stored value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sealing {
     Plain,

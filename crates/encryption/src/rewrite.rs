@@ -26,7 +26,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// The state of the current or last pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Progress {
+pub struct RewriteProgress {
     pub running: bool,
     pub passes: u64,
     /// Values written since the process started.
@@ -43,7 +43,7 @@ pub struct Progress {
 pub struct Rewriter {
     raw: Arc<dyn Store>,
     encryption: Arc<Encryption>,
-    progress: Mutex<Progress>,
+    progress: Mutex<RewriteProgress>,
     wake: Notify,
 }
 
@@ -58,7 +58,7 @@ impl Rewriter {
         self.wake.notify_one();
     }
 
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> RewriteProgress {
         self.progress.lock().clone()
     }
 
@@ -112,7 +112,7 @@ impl Rewriter {
             self.remove_traces().await?;
         }
         if stale > 0 {
-            let Progress { rewritten, failed, .. } = self.progress();
+            let RewriteProgress { rewritten, failed, .. } = self.progress();
             tracing::info!(rewritten, failed, "stored values are rewritten");
         }
         Ok(())

@@ -76,7 +76,7 @@ impl Encryption {
         let rules = self.rules.load();
         match rules.to_open(key) {
             None => false,
-            // Whether a plain value has to be sealed depends on its content.
+            // The content of a plain value decides if it has to be sealed.
             Some(chain) if !stored.starts_with(MARK) => rules.to_seal(key, stored).is_some() && chain.is_stale(stored),
             Some(chain) => chain.is_stale(stored),
         }

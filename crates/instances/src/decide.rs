@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manager_kinds::annotations::{Mode, Settings};
+use manager_kinds::annotations::{InstanceSettings, Mode};
 use manager_kinds::spec::PlaneSpec;
 
 /// Failed starts after which an instance is shown as degraded rather than failed.
@@ -68,7 +68,7 @@ pub struct Inputs<'a> {
     pub keeps_plane: bool,
     /// The phase in the status is Hibernated.
     pub was_hibernated: bool,
-    pub settings: &'a Settings,
+    pub settings: &'a InstanceSettings,
     pub spec: &'a PlaneSpec,
     /// Problems of a stored spec that today's rules refuse.
     pub spec_problem: Option<String>,
@@ -100,7 +100,7 @@ pub enum Step {
 
 /// A step with the state to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct LifecycleDecision {
     pub step: Step,
     pub phase: Phase,
     pub is_ready: bool,
@@ -110,7 +110,7 @@ pub struct Decision {
     pub again: Option<Duration>,
 }
 
-impl Decision {
+impl LifecycleDecision {
     fn new(step: Step, phase: Phase, reason: &'static str, message: impl Into<String>) -> Self {
         Self { step, phase, is_ready: false, reason, message: message.into(), again: None }
     }
@@ -127,27 +127,28 @@ impl Decision {
 }
 
 /// Returns true if the decision depends on the number of joined clusters.
-pub fn needs_clusters(is_deleting: bool, keeps_plane: bool, settings: &Settings) -> bool {
+pub fn needs_clusters(is_deleting: bool, keeps_plane: bool, settings: &InstanceSettings) -> bool {
     settings.mode != Mode::Imported && ((is_deleting && !keeps_plane) || settings.hibernate_after.is_some())
 }
 
-pub fn decide(inputs: &Inputs<'_>) -> Decision {
+pub fn decide(inputs: &Inputs<'_>) -> LifecycleDecision {
     if inputs.is_deleting {
         return decide_deletion(inputs);
     }
     if !inputs.has_finalizer {
-        return Decision::new(Step::Adopt, Phase::Pending, "Progressing", "the instance has been accepted");
+        return LifecycleDecision::new(Step::Adopt, Phase::Pending, "Progressing", "the instance has been accepted");
     }
     if let Some(problem) = &inputs.spec_problem {
-        return Decision::new(Step::Nothing, Phase::Failed, "ValidationError", problem.clone());
+        return LifecycleDecision::new(Step::Nothing, Phase::Failed, "ValidationError", problem.clone());
     }
     if inputs.spec.is_suspended {
         let text = "spec.suspend is true: the control plane is neither started, stopped nor changed";
-        return Decision::new(Step::Nothing, Phase::Suspended, "Suspended", text).ready(inputs.running.is_some());
+        return LifecycleDecision::new(Step::Nothing, Phase::Suspended, "Suspended", text)
+            .ready(inputs.running.is_some());
     }
     if inputs.spec.is_stopped {
         let step = if inputs.running.is_some() { Step::Stop } else { Step::Nothing };
-        return Decision::new(step, Phase::Suspended, "Stopped", "the API server has zero replicas");
+        return LifecycleDecision::new(step, Phase::Suspended, "Stopped", "the API server has zero replicas");
     }
     match &inputs.running {
         None => decide_start(inputs),
@@ -155,9 +156,9 @@ pub fn decide(inputs: &Inputs<'_>) -> Decision {
     }
 }
 
-fn decide_deletion(inputs: &Inputs<'_>) -> Decision {
+fn decide_deletion(inputs: &Inputs<'_>) -> LifecycleDecision {
     if !inputs.has_finalizer {
-        return Decision::new(Step::Forget, Phase::Deleting, "Deleting", "the finalizer was removed by hand");
+        return LifecycleDecision::new(Step::Forget, Phase::Deleting, "Deleting", "the finalizer was removed by hand");
     }
     let removal = Step::Remove { keeps_plane: inputs.keeps_plane || inputs.settings.mode == Mode::Imported };
     match &inputs.clusters {
@@ -166,34 +167,39 @@ fn decide_deletion(inputs: &Inputs<'_>) -> Decision {
                 "{count} clusters are still joined: remove them, or keep the control plane with the label \
                 operator.karmada.io/disable-cascading-deletion=true"
             );
-            let held = Decision::new(Step::Nothing, Phase::Deleting, "ClustersJoined", text);
+            let held = LifecycleDecision::new(Step::Nothing, Phase::Deleting, "ClustersJoined", text);
             held.ready(inputs.running.is_some()).again(Duration::from_secs(2))
         }
         Clusters::Unknown(problem) if !inputs.keeps_plane => {
             let text = format!("cannot find out whether clusters are joined: {problem}");
-            let held = Decision::new(Step::Nothing, Phase::Deleting, "ClustersUnknown", text);
+            let held = LifecycleDecision::new(Step::Nothing, Phase::Deleting, "ClustersUnknown", text);
             held.ready(false).again(Duration::from_secs(2))
         }
-        _ => Decision::new(removal, Phase::Deleting, "Deleting", "the control plane is being removed"),
+        _ => LifecycleDecision::new(removal, Phase::Deleting, "Deleting", "the control plane is being removed"),
     }
 }
 
-fn decide_start(inputs: &Inputs<'_>) -> Decision {
+fn decide_start(inputs: &Inputs<'_>) -> LifecycleDecision {
     if inputs.was_hibernated && inputs.settings.hibernate_after.is_some() && !inputs.is_woken {
-        return Decision::new(Step::Nothing, Phase::Hibernated, "Hibernated", "a request starts the control plane");
+        return LifecycleDecision::new(
+            Step::Nothing,
+            Phase::Hibernated,
+            "Hibernated",
+            "a request starts the control plane",
+        );
     }
     match &inputs.failure {
         Some((count, message, wait)) if !wait.is_zero() => {
             let phase = if *count >= FAILURES_DEGRADED { Phase::Degraded } else { Phase::Failed };
             let text = format!("{message} (attempt {count}, the next one in {} s)", wait.as_secs() + 1);
-            Decision::new(Step::Nothing, phase, "Failed", text).again(*wait)
+            LifecycleDecision::new(Step::Nothing, phase, "Failed", text).again(*wait)
         }
-        _ => Decision::new(Step::Start, Phase::Starting, "Progressing", "the control plane is starting"),
+        _ => LifecycleDecision::new(Step::Start, Phase::Starting, "Progressing", "the control plane is starting"),
     }
 }
 
-fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> Decision {
-    let restart = |why: &str| Decision::new(Step::Restart, Phase::Starting, "Progressing", why);
+fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecision {
+    let restart = |why: &str| LifecycleDecision::new(Step::Restart, Phase::Starting, "Progressing", why);
     if let Some(problem) = &running.broken {
         return restart(&format!("the control plane has stopped and is started again: {problem}"));
     }
@@ -204,16 +210,17 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> Decision {
         return restart("the settings have changed");
     }
     if running.failed_probes >= PROBES_DEGRADED {
-        return Decision::new(Step::Nothing, Phase::Degraded, "Unreachable", running.probe_message.clone());
+        return LifecycleDecision::new(Step::Nothing, Phase::Degraded, "Unreachable", running.probe_message.clone());
     }
-    let ready = Decision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
+    let ready =
+        LifecycleDecision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
     let Some(after) = inputs.settings.hibernate_after.filter(|_| inputs.settings.mode != Mode::Imported) else {
         return ready;
     };
     match inputs.clusters {
         // Members need their heartbeats and changes: only a plane without members may sleep.
         Clusters::Count(0) if running.idle >= after => {
-            Decision::new(Step::Stop, Phase::Hibernated, "Hibernated", "a request starts the control plane")
+            LifecycleDecision::new(Step::Stop, Phase::Hibernated, "Hibernated", "a request starts the control plane")
         }
         Clusters::Count(0) => ready.again(after.saturating_sub(running.idle).max(Duration::from_millis(200))),
         _ => ready.again(after),

@@ -6,12 +6,12 @@ use object::conditions::{self, NewCondition};
 use object::{Object, time};
 use serde_json::json;
 
-use crate::decide::Decision;
+use crate::decide::LifecycleDecision;
 use crate::running::RunningInstance;
 
 /// The inputs of a status.
 pub struct Report<'a> {
-    pub decision: &'a Decision,
+    pub decision: &'a LifecycleDecision,
     pub running: Option<&'a RunningInstance>,
     /// Fields of the spec without effect.
     pub ignored: &'a [String],

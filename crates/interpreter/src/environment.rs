@@ -21,11 +21,7 @@ impl ScriptEnvironment {
     pub(crate) fn for_loading() -> Self {
         Self { zone: TimeZone::UTC, stopwatch: Arc::new(|| Duration::ZERO), print: Arc::new(|_| {}) }
     }
-
-    /// The environment of tests.
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
-        let start = std::time::Instant::now();
-        Self { stopwatch: Arc::new(move || start.elapsed()), ..Self::for_loading() }
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,7 @@ pub struct Expose {
 
 /// The annotations of an instance as values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct InstanceSettings {
     pub mode: Mode,
     pub import: Option<SecretKey>,
     pub expose: Option<Expose>,
@@ -80,8 +80,8 @@ pub struct Settings {
 }
 
 /// Reads the annotations. Unknown ones with our prefix are errors: they would have no effect.
-pub fn read(instance: &Object) -> (Settings, Vec<FieldError>) {
-    let (mut settings, mut errors) = (Settings::default(), Vec::new());
+pub fn read(instance: &Object) -> (InstanceSettings, Vec<FieldError>) {
+    let (mut settings, mut errors) = (InstanceSettings::default(), Vec::new());
     for (key, value) in instance.annotations().filter(|(key, _)| key.starts_with(PREFIX)) {
         if let Err(problem) = apply(&mut settings, key, value) {
             let path = FieldPath::new("metadata").child("annotations").key(key);
@@ -101,7 +101,7 @@ pub fn read(instance: &Object) -> (Settings, Vec<FieldError>) {
     (settings, errors)
 }
 
-fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
+fn apply(settings: &mut InstanceSettings, key: &str, value: &str) -> Result<(), String> {
     match key {
         MODE => {
             settings.mode = Mode::parse(value).ok_or_else(|| format!("must be one of {}", Mode::NAMES.join(", ")))?;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(annotations: &[(&str, &str)], expected: Result<Settings, &str>) {
+    fn check(annotations: &[(&str, &str)], expected: Result<InstanceSettings, &str>) {
         match (read(&instance(annotations)), expected) {
             ((found, errors), Ok(expected)) => {
                 assert!(errors.is_empty(), "{errors:?}");
@@ -183,16 +183,16 @@ mod tests {
 
     #[test]
     fn annotations_are_read_and_unknown_ones_are_refused() {
-        check(&[], Ok(Settings::default()));
-        check(&[(MODE, "process")], Ok(Settings { mode: Mode::Process, ..Settings::default() }));
+        check(&[], Ok(InstanceSettings::default()));
+        check(&[(MODE, "process")], Ok(InstanceSettings { mode: Mode::Process, ..InstanceSettings::default() }));
         let import = Some(SecretKey { name: "kc".into(), key: "config".into() });
-        let imported = Settings { mode: Mode::Imported, import, ..Settings::default() };
+        let imported = InstanceSettings { mode: Mode::Imported, import, ..InstanceSettings::default() };
         check(&[(MODE, "imported"), (IMPORT_KUBECONFIG, "kc/config")], Ok(imported));
         let expose = Some(Expose { host: "0.0.0.0".into(), port: Some(7443) });
-        check(&[(EXPOSE, "0.0.0.0:7443")], Ok(Settings { expose, ..Settings::default() }));
+        check(&[(EXPOSE, "0.0.0.0:7443")], Ok(InstanceSettings { expose, ..InstanceSettings::default() }));
         let hibernate_after = Some(Duration::from_secs(1800));
-        check(&[(HIBERNATE_AFTER, "30m")], Ok(Settings { hibernate_after, ..Settings::default() }));
-        check(&[("other.dev/x", "y")], Ok(Settings::default()));
+        check(&[(HIBERNATE_AFTER, "30m")], Ok(InstanceSettings { hibernate_after, ..InstanceSettings::default() }));
+        check(&[("other.dev/x", "y")], Ok(InstanceSettings::default()));
         check(&[(MODE, "remote")], Err("must be one of in-process, process, imported"));
         check(&[(MODE, "imported")], Err("names the Secret with the kubeconfig"));
         check(&[(IMPORT_KUBECONFIG, "kc")], Err("only for instances with"));

@@ -21,6 +21,6 @@ mod start;
 pub mod tokens;
 
 pub use clusters::ImportPolicy;
-pub use options::Options;
+pub use options::ManagerOptions;
 pub use planes::{PlaneFlags, PlaneFlagsParser};
 pub use start::Manager;

@@ -1,4 +1,4 @@
-//! Settings of the manager.
+//! InstanceSettings of the manager.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::planes::PlaneFlagsParser;
 /// Context, cluster and user in the administrator's kubeconfig; it is written to `manager.config`.
 const CONTEXT: &str = "manager";
 
-/// Settings of the manager.
-pub struct Options {
+/// InstanceSettings of the manager.
+pub struct ManagerOptions {
     /// The API server, its store and its keys.
     pub host: api_host::Options,
     /// Reads the flags of control planes.
@@ -21,7 +21,7 @@ pub struct Options {
     pub clusters: ImportPolicy,
 }
 
-impl Options {
+impl ManagerOptions {
     pub fn new(data_dir: impl Into<PathBuf>, bind: SocketAddr, plane_flags: PlaneFlagsParser) -> Self {
         Self {
             host: api_host::Options::new(CONTEXT, data_dir, bind),

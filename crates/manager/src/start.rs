@@ -22,7 +22,7 @@ use crate::admission::{InstanceRules, InventoryRules};
 use crate::clusters::ClusterImport;
 use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
 use crate::operations::Operations;
-use crate::options::Options;
+use crate::options::ManagerOptions;
 use crate::planes::Planes;
 use crate::proxy::InstanceProxy;
 use crate::tokens::AccessTokens;
@@ -47,8 +47,8 @@ pub struct Manager {
 
 impl Manager {
     /// Returns when the API answers. Instances start in the background.
-    pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let Options { mut host, plane_flags, server_command, clusters } = options;
+    pub async fn start(options: ManagerOptions) -> anyhow::Result<Self> {
+        let ManagerOptions { mut host, plane_flags, server_command, clusters } = options;
         let endpoints = clusters.endpoints;
         let factory: Arc<dyn PlaneFactory> = Arc::new(Planes { parse: plane_flags, server_command });
         let tokens = Arc::new(AccessTokens::default());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{ListOptions, ResourceRef, WriteOptions};
-use manager::{Manager, Options, PlaneFlags};
+use manager::{Manager, ManagerOptions, PlaneFlags};
 use manager_kinds::annotations::Mode;
 use manager_kinds::{BINDINGS, USERS, WORKSPACES, grants};
 use object::request::User;
@@ -22,7 +22,7 @@ struct World {
 async fn world() -> World {
     let directory = tempfile::tempdir().expect("a directory");
     let parse = |flags: PlaneFlags| Ok(control_plane::Options::new(flags.data_dir, flags.bind));
-    let mut options = Options::new(directory.path(), ([127, 0, 0, 1], 0).into(), Arc::new(parse));
+    let mut options = ManagerOptions::new(directory.path(), ([127, 0, 0, 1], 0).into(), Arc::new(parse));
     options.clusters.endpoints.allow_loopback = true;
     let manager = Manager::start(options).await.expect("the manager starts");
     World { manager, admin: User::new("root", &["system:masters"]), _directory: directory }

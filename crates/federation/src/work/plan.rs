@@ -29,7 +29,7 @@ pub struct DeliveryFacts<'a> {
     /// Answers of a webhook that revises replicas, by the number of replicas. Empty for kinds without such a webhook.
     pub revisions: BTreeMap<i32, WebhookAnswer>,
     pub policies: Candidates,
-    /// Whether a workload takes its preserved labels along when it moves.
+    /// A workload keeps its preserved labels when it moves.
     pub injects_labels: bool,
     pub now: Timestamp,
 }

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn settings() -> Settings {
-    Settings::default()
+fn settings() -> InstanceSettings {
+    InstanceSettings::default()
 }
 
 /// A started in-process instance without joined clusters.
-fn running(settings: &Settings) -> RunningFacts {
+fn running(settings: &InstanceSettings) -> RunningFacts {
     RunningFacts { fingerprint: "a".into(), restarted_at: settings.restarted_at.clone(), ..RunningFacts::default() }
 }
 
@@ -20,7 +20,7 @@ fn check(name: &str, change: impl FnOnce(&mut Inputs<'_>), expected: (Step, Phas
 #[track_caller]
 fn check_with<'a>(
     name: &str,
-    settings: &'a Settings,
+    settings: &'a InstanceSettings,
     spec: &'a PlaneSpec,
     change: impl FnOnce(&mut Inputs<'a>),
     expected: (Step, Phase, &str),
@@ -58,7 +58,7 @@ fn an_instance_is_adopted_started_and_kept_running() {
     let broken =
         |i: &mut Inputs<'_>| i.running = Some(RunningFacts { broken: Some("disk full".into()), ..running(i.settings) });
     check("broken", broken, (Step::Restart, Phase::Starting, "Progressing"));
-    let restarted = Settings { restarted_at: Some("now".into()), ..settings() };
+    let restarted = InstanceSettings { restarted_at: Some("now".into()), ..settings() };
     let old = |i: &mut Inputs<'_>| i.running = Some(running(&settings()));
     check_with("restart", &restarted, &PlaneSpec::default(), old, (Step::Restart, Phase::Starting, "Progressing"));
     let unreachable = |i: &mut Inputs<'_>| i.running = Some(RunningFacts { failed_probes: 2, ..running(i.settings) });
@@ -92,7 +92,7 @@ fn a_suspended_instance_is_left_as_it_is() {
 
 #[test]
 fn an_idle_instance_without_clusters_hibernates_and_wakes() {
-    let sleepy = Settings { hibernate_after: Some(SECOND), ..settings() };
+    let sleepy = InstanceSettings { hibernate_after: Some(SECOND), ..settings() };
     let spec = PlaneSpec::default();
     let idle = |idle: Duration, clusters: Clusters| {
         move |i: &mut Inputs<'_>| {
@@ -135,7 +135,7 @@ fn deletion_waits_for_clusters_and_respects_the_label() {
     check("kept with members", keep, kept);
     let by_hand = |i: &mut Inputs<'_>| (i.is_deleting, i.has_finalizer) = (true, false);
     check("finalizer removed by hand", by_hand, (Step::Forget, Phase::Deleting, "Deleting"));
-    let imported = Settings { mode: Mode::Imported, ..settings() };
+    let imported = InstanceSettings { mode: Mode::Imported, ..settings() };
     let unreachable = |i: &mut Inputs<'_>| i.is_deleting = true;
     check_with("unreachable import", &imported, &PlaneSpec::default(), unreachable, kept);
     assert!(!needs_clusters(true, false, &imported), "deleting an import never asks the plane");

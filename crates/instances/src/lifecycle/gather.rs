@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::cluster::CLUSTERS;
 use bytes::Bytes;
 use cluster_client::{ListOptions, ResourceRef};
-use manager_kinds::annotations::{self, Mode, Settings};
+use manager_kinds::annotations::{self, InstanceSettings, Mode};
 use manager_kinds::instance::{FINALIZER, keeps_plane};
 use manager_kinds::spec::{self, PlaneSpec};
 use object::Object;
@@ -22,7 +22,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The state of one instance.
 pub struct Gathered {
     pub instance: Arc<Object>,
-    pub settings: Settings,
+    pub settings: InstanceSettings,
     pub spec: PlaneSpec,
     pub ignored: Vec<String>,
     pub fingerprint: String,
@@ -99,7 +99,7 @@ impl Lifecycle {
     }
 
     /// Everything that a plane is started with. A difference means that it has to be restarted.
-    fn fingerprint(&self, instance: &Object, settings: &Settings, plane: &PlaneSpec) -> String {
+    fn fingerprint(&self, instance: &Object, settings: &InstanceSettings, plane: &PlaneSpec) -> String {
         let versions: Vec<String> = referred_secrets(instance)
             .iter()
             .filter_map(|name| self.secrets.get(&ObjectKey::new(instance.namespace(), name)))

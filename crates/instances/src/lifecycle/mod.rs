@@ -23,7 +23,7 @@ use reconcile::{
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::InstanceDirs;
-use crate::decide::{self, Decision, Step};
+use crate::decide::{self, LifecycleDecision, Step};
 use crate::import::EndpointPolicy;
 use crate::plane::{Connection, Ended, PlaneFactory};
 use crate::running::{RunningInstance, RunningInstances};
@@ -156,7 +156,7 @@ impl Lifecycle {
         }
     }
 
-    async fn perform(&self, gathered: &Gathered, decision: Decision) -> Result<Outcome, ReconcileError> {
+    async fn perform(&self, gathered: &Gathered, decision: LifecycleDecision) -> Result<Outcome, ReconcileError> {
         let uid = gathered.instance.uid();
         match decision.step {
             Step::Adopt => self.adopt(&gathered.instance).await,
@@ -202,7 +202,11 @@ impl Lifecycle {
         Ok(Outcome::Done)
     }
 
-    async fn start_and_report(&self, gathered: &Gathered, decision: &Decision) -> Result<Outcome, ReconcileError> {
+    async fn start_and_report(
+        &self,
+        gathered: &Gathered,
+        decision: &LifecycleDecision,
+    ) -> Result<Outcome, ReconcileError> {
         self.report(gathered, decision, None).await?;
         let uid = gathered.instance.uid();
         match self.start(gathered).await {
@@ -240,7 +244,7 @@ impl Lifecycle {
     async fn report(
         &self,
         gathered: &Gathered,
-        decision: &Decision,
+        decision: &LifecycleDecision,
         running: Option<&RunningInstance>,
     ) -> Result<(), ReconcileError> {
         let instance = &gathered.instance;
