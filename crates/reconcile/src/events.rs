@@ -72,7 +72,7 @@ impl Recorder {
     ) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         tokio::spawn(write_all(
-            Writer { client, component, written: HashMap::new(), fingerprints: RandomState::new() },
+            Writer { client, component, written: HashMap::new(), fingerprints: RandomState::new(), last_suffix: 0 },
             receiver,
             cancel,
         ));
@@ -113,6 +113,7 @@ struct Writer {
     /// control plane.
     written: HashMap<u64, Written>,
     fingerprints: RandomState,
+    last_suffix: u64,
 }
 
 async fn write_all(
@@ -165,7 +166,8 @@ impl Writer {
         if self.written.len() >= REMEMBERED_MAX {
             self.written.clear();
         }
-        let suffix = rand::random();
+        self.last_suffix = next_suffix(self.last_suffix, at);
+        let suffix = self.last_suffix;
         let event = self.event(occurrence, suffix, at);
         self.written.insert(fingerprint, Written { suffix, count: 1, told: at });
         let target = ResourceRef::within(&events(), event.namespace());
@@ -194,6 +196,15 @@ impl Writer {
     }
 }
 
+/// Returns the time in nanoseconds, so that events of one second are listed in their order. The last bits are random: another
+/// component may write an event on the same object at the same time.
+fn next_suffix(last: u64, at: Timestamp) -> u64 {
+    const RANDOM_BITS: u64 = 0xfff;
+    let nanoseconds = u64::try_from(at.as_nanosecond()).unwrap_or_default();
+    let random: u64 = rand::random();
+    ((nanoseconds & !RANDOM_BITS) | (random & RANDOM_BITS)).max(last + 1)
+}
+
 fn event_name(about: &Regarding, suffix: u64) -> String {
     format!("{}.{suffix:016x}", about.name)
 }
@@ -205,4 +216,20 @@ fn namespace_of(about: &Regarding) -> &str {
 
 fn events() -> GroupVersionResource {
     builtin::events()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_events_rise_with_time() {
+        let at = |nanoseconds: i128| Timestamp::from_nanosecond(1_763_400_000_000_000_000 + nanoseconds).unwrap();
+        let mut last = 0;
+        for nanoseconds in [0, 0, 0, 5_000, 1_000_000] {
+            let suffix = next_suffix(last, at(nanoseconds));
+            assert!(suffix > last && format!("{suffix:016x}") > format!("{last:016x}"), "{nanoseconds}");
+            last = suffix;
+        }
+    }
 }

@@ -104,7 +104,7 @@ fn amounts(settings: &SimulatedNodeSettings) -> Value {
 /// Identifiers are stable across restarts.
 fn node_info(settings: &SimulatedNodeSettings, index: u32) -> Value {
     let id = format!("{:08x}-0000-4000-8000-{:012x}", hash(&settings.cluster_name), index + 1);
-    json!({"architecture": "amd64", "operatingSystem": "linux", "osImage": "Flotilla simulated node",
+    json!({"architecture": "amd64", "operatingSystem": "linux", "osImage": "Flotilla simulated node (up --runtime containerd: real)",
         "kernelVersion": "simulated", "containerRuntimeVersion": format!("simulated://{}", env!("CARGO_PKG_VERSION")),
         "kubeletVersion": settings.kubernetes_version, "kubeProxyVersion": "",
         "machineID": id, "systemUUID": id, "bootID": id})

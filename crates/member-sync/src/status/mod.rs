@@ -104,7 +104,10 @@ impl Heart {
         }
         let health = match &member.link_problem {
             Some(problem) => Health::Unconnected(problem.clone()),
-            None => probe::health(&member.client).await,
+            None => {
+                let timeout = probe::health_timeout(member.plane.settings.failure_threshold);
+                probe::health(&member.client, timeout).await
+            }
         };
         let now = member.plane.clock.now();
         let observed = probe::ready_condition(&health, &format_seconds(now));

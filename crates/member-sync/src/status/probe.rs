@@ -12,8 +12,14 @@ use object::Status;
 
 use crate::status::capacity::Nodes;
 
-/// A member that says for longer than this neither yes nor no is away: it should show soon.
+/// Maximum and minimum timeout of a health check.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+const ANSWER_MIN: Duration = Duration::from_secs(2);
+
+/// Returns the timeout of a health check: several checks fit into the time after which a member counts as failed.
+pub fn health_timeout(failure_threshold: Duration) -> Duration {
+    (failure_threshold / 3).clamp(ANSWER_MIN, ANSWER_MAX)
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -25,10 +31,10 @@ pub enum Health {
 }
 
 /// Asks `/readyz`, or `/healthz` where that is all there is.
-pub async fn health(member: &ClusterClient) -> Health {
-    let mut code = ask(member, "/readyz").await;
+pub async fn health(member: &ClusterClient, timeout: Duration) -> Health {
+    let mut code = ask(member, "/readyz", timeout).await;
     if code == Ok(404) {
-        code = ask(member, "/healthz").await;
+        code = ask(member, "/healthz", timeout).await;
     }
     match code {
         Err(_) => Health::Offline,
@@ -37,11 +43,11 @@ pub async fn health(member: &ClusterClient) -> Health {
     }
 }
 
-async fn ask(member: &ClusterClient, path: &str) -> Result<u16, Status> {
+async fn ask(member: &ClusterClient, path: &str, timeout: Duration) -> Result<u16, Status> {
     let request = http::Request::get(path).body(Bytes::new()).map_err(Status::internal)?;
-    match tokio::time::timeout(ANSWER_MAX, member.raw(request)).await {
+    match tokio::time::timeout(timeout, member.raw(request)).await {
         Ok(response) => Ok(response?.status().as_u16()),
-        Err(_) => Err(Status::timeout(format!("no answer to {path} within {ANSWER_MAX:?}"))),
+        Err(_) => Err(Status::timeout(format!("no answer to {path} within {timeout:?}"))),
     }
 }
 
@@ -116,6 +122,12 @@ mod tests {
     use object::GroupVersionResource;
 
     use super::*;
+
+    #[test]
+    fn several_health_checks_fit_into_the_failure_threshold() {
+        let timeout = |seconds| health_timeout(Duration::from_secs(seconds)).as_secs();
+        assert_eq!((timeout(30), timeout(6), timeout(0), timeout(300)), (10, 2, 2, 10));
+    }
 
     #[test]
     fn what_is_served_is_sorted_by_group_version_and_name() {

@@ -66,7 +66,11 @@ impl Feed {
             if !status.is_expired() || failures > 0 {
                 let wait = MIRROR_BACKOFF.jittered(failures);
                 let resource = &self.mirror.gvr().resource;
-                tracing::warn!(resource, error = %status, ?wait, "mirror is out of date, will retry");
+                // A single interruption is normal: this process may be stopping.
+                match failures {
+                    0 => tracing::debug!(resource, error = %status, ?wait, "watch was interrupted, will retry"),
+                    _ => tracing::warn!(resource, error = %status, ?wait, "mirror is out of date, will retry"),
+                }
                 tokio::time::sleep(wait).await;
             }
             failures += 1;
