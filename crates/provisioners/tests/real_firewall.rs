@@ -44,7 +44,7 @@ fn missing_rules_are_inserted_once_and_others_are_kept() {
     iptables("-A INPUT -p tcp --dport 22 -j ACCEPT").unwrap();
     iptables("-A INPUT -j DROP").unwrap();
     let bridge = Some("lxdbr0".to_owned());
-    let wanted = HostUse { lxd: true, containerd: false, bridge, ports: vec![], home: "/".into() };
+    let wanted = HostUse { lxd: true, containerd: false, bridge, ports: vec![], needs_ports: true, home: "/".into() };
     for expected in [3, 0] {
         let missing: Vec<_> = judge(&gather(&wanted), &wanted)
             .into_iter()

@@ -1,6 +1,7 @@
 //! A small client of registries: plain HTTP on this machine, HTTPS elsewhere, with the logins Docker and Podman keep.
 
 mod auth;
+mod catalog;
 mod remote;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ const PIECE_RETRY_AFTER: Duration = Duration::from_millis(200);
 /// A blob that sends nothing for this long has broken off.
 const BLOB_IDLE_MAX: Duration = Duration::from_secs(60);
 /// Pages of tags followed.
-const PAGES_MAX: usize = 10_000;
+pub(super) const PAGES_MAX: usize = 10_000;
 const ERROR_TEXT_MAX: usize = 500;
 
 pub struct Remote {
@@ -362,7 +362,7 @@ impl Upload<'_> {
 }
 
 /// The answer, if it is one of those that mean success.
-async fn expect(
+pub(super) async fn expect(
     answer: Response<Incoming>,
     what: &str,
     accepted: &[StatusCode],
@@ -404,7 +404,7 @@ fn said(body: &[u8]) -> String {
 }
 
 /// `</v2/…>; rel="next"`.
-fn next_page(link: &str) -> Option<String> {
+pub(super) fn next_page(link: &str) -> Option<String> {
     let (target, rest) = link.strip_prefix('<')?.split_once('>')?;
     rest.contains("rel=\"next\"").then(|| target.to_owned())
 }

@@ -126,8 +126,14 @@ mod tests {
 
     #[test]
     fn a_host_can_be_read_without_root_and_without_a_testbed() {
-        let wanted =
-            HostUse { lxd: false, containerd: false, bridge: None, ports: vec![1], home: "/nonexistent/home".into() };
+        let wanted = HostUse {
+            lxd: false,
+            containerd: false,
+            bridge: None,
+            ports: vec![1],
+            needs_ports: true,
+            home: "/nonexistent/home".into(),
+        };
         let facts = gather(&wanted);
         assert!(facts.disk_available.is_some_and(|bytes| bytes > 0));
         assert!(facts.memory_available.is_some_and(|bytes| bytes > 0));

@@ -1,6 +1,6 @@
 //! Checks the state of a host against the requirements.
 
-use super::firewall::{self, FirewallRule, RULES};
+use super::firewall::{self, Firewall, FirewallRule, RULES};
 use super::{Check, CheckStatus, HostFacts, HostUse, Repair};
 
 const MIB: u64 = 1024 * 1024;
@@ -125,10 +125,12 @@ pub fn judge(facts: &HostFacts, wanted: &HostUse) -> Vec<Check> {
         checks.push(daemon(facts));
         checks.push(bridge(facts));
         checks.extend(rules(facts));
+    } else {
+        checks.extend(RULES.iter().map(|rule| unused_rule(facts, rule)));
     }
     checks.extend(SETTINGS.iter().filter_map(|setting| judge_setting(facts, wanted, setting)));
     checks.push(open_files(facts));
-    checks.extend(wanted.ports.iter().map(|port| port_check(facts, *port)));
+    checks.extend(wanted.ports.iter().map(|port| port_check(facts, wanted, *port)));
     let memory_min = if wanted.lxd { MEMORY_MIN_LXD } else { MEMORY_MIN };
     checks.push(capacity_check(
         "memory",
@@ -225,15 +227,20 @@ fn rules(facts: &HostFacts) -> Vec<Check> {
     let Some((firewall, listing)) = &facts.firewall else {
         let why = "without one of them the firewall cannot be checked";
         let check = good("firewall", "program", "neither iptables nor nft is installed", why);
-        return vec![Check { standing: CheckStatus::Broken, repair: Some(install("iptables")), ..check }];
+        let program = Check { standing: CheckStatus::Broken, repair: Some(install("iptables")), ..check };
+        // Added by the same run, after the program is installed.
+        let after = RULES.iter().map(|rule| unread_rule(rule, Firewall::Iptables, bridge));
+        return std::iter::once(program).chain(after).collect();
     };
     let listing = match listing {
         Ok(listing) => listing,
         Err(why_not) => {
             let check =
                 good("firewall", "rules", format!("cannot be read: {why_not}"), "only root can read the firewall");
-            let repair = Repair::Advice("run `flotilla prepare` as root".to_owned());
-            return vec![Check { standing: CheckStatus::Note, repair: Some(repair), ..check }];
+            let repair = Repair::Advice("run `sudo flotilla prepare --provisioner lxd`".to_owned());
+            let listing = Check { standing: CheckStatus::Note, repair: Some(repair), ..check };
+            let unread = RULES.iter().map(|rule| unread_rule(rule, *firewall, bridge));
+            return std::iter::once(listing).chain(unread).collect();
         }
     };
     let check = |rule: &FirewallRule| {
@@ -248,6 +255,19 @@ fn rules(facts: &HostFacts) -> Vec<Check> {
         Check { standing, repair, ..good("firewall", rule.name, detail, rule.why) }
     };
     RULES.iter().map(check).collect()
+}
+
+/// A rule whose presence is not known yet. Adding it is idempotent only for a program that can list its rules.
+fn unread_rule(rule: &FirewallRule, firewall: Firewall, bridge: &str) -> Check {
+    let repair = Some(rule.repair(firewall, bridge));
+    Check { standing: CheckStatus::Note, repair, ..good("firewall", rule.name, "not known yet", rule.why) }
+}
+
+/// Shows a rule that only system containers need.
+fn unused_rule(facts: &HostFacts, rule: &FirewallRule) -> Check {
+    let repair = rule.repair(Firewall::Iptables, &facts.bridge.name);
+    let detail = format!("only for --provisioner lxd: {repair}");
+    Check { standing: CheckStatus::Note, ..good("firewall", rule.name, detail, rule.why) }
 }
 
 fn judge_setting(facts: &HostFacts, wanted: &HostUse, setting: &Setting) -> Option<Check> {
@@ -273,7 +293,7 @@ fn open_files(facts: &HostFacts) -> Check {
     Check { standing: CheckStatus::Broken, repair: Some(repair), ..check }
 }
 
-fn port_check(facts: &HostFacts, port: u16) -> Check {
+fn port_check(facts: &HostFacts, wanted: &HostUse, port: u16) -> Check {
     let why = "the testbed listens on it";
     let Some(listener) = facts.listeners.iter().find(|listener| listener.address.port() == port) else {
         return good("ports", port.to_string(), "free", why);
@@ -285,6 +305,10 @@ fn port_check(facts: &HostFacts, port: u16) -> Check {
     let ours = matches!(listener.program.as_deref(), Some("flotilla" | "lxd" | "incusd"));
     if ours {
         return good("ports", port.to_string(), detail, why);
+    }
+    if !wanted.needs_ports {
+        let check = good("ports", port.to_string(), format!("{detail}; `up` uses another port"), why);
+        return Check { standing: CheckStatus::Note, ..check };
     }
     let stop = listener.pid.map(|pid| format!("stop it (kill {pid}), or ")).unwrap_or_default();
     let repair = Repair::Advice(format!("{stop}choose other ports for the testbed"));
@@ -306,12 +330,18 @@ fn capacity_check(area: &'static str, name: &str, available: Option<u64>, min: u
 #[cfg(test)]
 mod tests {
     use super::super::facts::Bridge;
-    use super::super::firewall::Firewall;
     use super::super::ports::Listener;
     use super::*;
 
     fn wanted() -> HostUse {
-        HostUse { lxd: true, containerd: true, bridge: None, ports: vec![16441], home: "/home/x".into() }
+        HostUse {
+            lxd: true,
+            containerd: true,
+            bridge: None,
+            ports: vec![16441],
+            needs_ports: true,
+            home: "/home/x".into(),
+        }
     }
 
     /// A host that meets all requirements.
@@ -394,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_port_is_broken_and_our_own_is_not() {
+    fn a_port_of_another_program_matters_only_if_requested() {
         let taken = |program: &str| Listener {
             address: ([127, 0, 0, 1], 16441).into(),
             pid: Some(7),
@@ -402,6 +432,13 @@ mod tests {
         };
         let advice = "stop it (kill 7), or choose other ports for the testbed";
         check(|facts| facts.listeners = vec![taken("nginx")], "16441", advice);
+        let facts = HostFacts { listeners: vec![taken("nginx")], ..healthy() };
+        let checks = judge(&facts, &HostUse { needs_ports: false, ..wanted() });
+        let port = checks.iter().find(|check| check.name == "16441").unwrap();
+        assert_eq!(
+            (port.standing, port.detail.as_str()),
+            (CheckStatus::Note, "in use by nginx (process 7); `up` uses another port")
+        );
         let facts = HostFacts { listeners: vec![taken("flotilla")], ..healthy() };
         assert!(judge(&facts, &wanted()).iter().all(|check| check.standing == CheckStatus::Good));
     }
@@ -413,6 +450,25 @@ mod tests {
         let rules: Vec<&Check> = checks.iter().filter(|check| check.area == "firewall").collect();
         assert!(rules.iter().all(|check| check.standing == CheckStatus::Note && check.repair.is_some()), "{rules:?}");
         assert_eq!(rules.len(), 3);
+    }
+
+    #[test]
+    fn the_three_rules_are_always_shown() {
+        let unreadable = Some((Firewall::Nftables, Err("Operation not permitted".to_owned())));
+        for firewall in [None, unreadable, healthy().firewall] {
+            for lxd in [false, true] {
+                let facts = HostFacts { firewall: firewall.clone(), ..healthy() };
+                let checks = judge(&facts, &HostUse { lxd, ..wanted() });
+                for rule in RULES {
+                    let shown: Vec<&Check> = checks.iter().filter(|check| check.name == rule.name).collect();
+                    assert_eq!(shown.len(), 1, "{lxd} {firewall:?} {}", rule.name);
+                    let is_printed = shown[0].standing == CheckStatus::Good
+                        || shown[0].repair.is_some()
+                        || shown[0].detail.contains("iptables -w -I");
+                    assert!(is_printed, "{:?}", shown[0]);
+                }
+            }
+        }
     }
 
     #[test]

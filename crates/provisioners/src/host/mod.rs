@@ -27,6 +27,8 @@ pub struct HostUse {
     /// The bridge of the machines; by default the existing one.
     pub bridge: Option<String>,
     pub ports: Vec<u16>,
+    /// The ports were requested; otherwise a testbed takes others.
+    pub needs_ports: bool,
     /// The directory of testbeds, whose disk space is checked.
     pub home: PathBuf,
 }
