@@ -1,9 +1,48 @@
-//! `flotilla completion`: completion scripts for shells.
+//! `flotilla completion`: registers shell completion. The shell asks the program itself, which knows the names of members, testbeds,
+//! snapshots and forwards.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use ::testbed::demo;
+use ::testbed::place::{DEFAULT_NAME, TestbedDir};
+use ::testbed::spec::Spec;
+use ::testbed::{expose, snapshot};
+use anyhow::Context;
+use clap::{Arg, Args, Command, CommandFactory};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
+use clap_complete::{CompleteEnv, Shell};
+
+/// Set by the registered function of the shell.
+const VARIABLE: &str = "FLOTILLA_COMPLETE";
+
+/// Kinds that are often named, as kubectl names them.
+const KINDS: &[&str] = &[
+    "clusterpropagationpolicies",
+    "clusterresourcebindings",
+    "clusters",
+    "configmaps",
+    "cronjobs",
+    "daemonsets",
+    "deployments",
+    "events",
+    "ingresses",
+    "jobs",
+    "namespaces",
+    "nodes",
+    "overridepolicies",
+    "persistentvolumeclaims",
+    "pods",
+    "propagationpolicies",
+    "resourcebindings",
+    "secrets",
+    "services",
+    "statefulsets",
+    "works",
+];
 
 #[derive(Args)]
 pub struct CompletionArgs {
@@ -11,13 +50,148 @@ pub struct CompletionArgs {
     shell: Shell,
 }
 
+/// Answers the shell if it asks for completions; returns false for any other call.
+pub fn answer(name: &'static str) -> anyhow::Result<bool> {
+    if std::env::var_os(VARIABLE).is_none() {
+        return Ok(false);
+    }
+    let factory = || with_candidates(::karmadactl::program::adapt(crate::dispatch::Cli::command(), name));
+    let directory = std::env::current_dir().ok();
+    let answered =
+        CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(std::env::args_os(), directory.as_deref());
+    answered.context("cannot complete the command line")
+}
+
 pub fn run(args: &CompletionArgs, name: &'static str) -> anyhow::Result<()> {
-    let mut command = ::karmadactl::program::adapt(crate::dispatch::Cli::command(), name);
     // Shells complete the name of the program's file.
     let file = if name == "kubectl karmada" { "kubectl-karmada" } else { name };
+    let shells = Shells::builtins();
+    let shell = args.shell.to_string();
+    let completer = shells.completer(&shell).with_context(|| format!("completion for {shell} is not supported"))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, file, &mut script);
+    completer.write_registration(VARIABLE, file, file, &program(file)?, &mut script)?;
     // Written in one call, so that a closed pipe is an error and not a panic.
     std::io::stdout().write_all(&script)?;
     Ok(())
+}
+
+/// Returns how the shell calls the program: by its name if it was found on PATH.
+fn program(file: &str) -> anyhow::Result<String> {
+    let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    match called.components().count() {
+        0 | 1 => Ok(file.to_owned()),
+        _ => Ok(std::env::current_exe().context("cannot determine the path of this program")?.display().to_string()),
+    }
+}
+
+/// Adds the names that arguments can have.
+fn with_candidates(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    command.mut_args(|arg| complete(&name, arg)).mut_subcommands(with_candidates)
+}
+
+fn complete(command: &str, arg: Arg) -> Arg {
+    let candidates: fn() -> Vec<String> = match (command, arg.get_id().as_str()) {
+        ("up", _) => return arg,
+        _ if arg.get_long() == Some("name") => testbeds,
+        ("stop" | "start" | "remove-member" | "fault", "member") => members,
+        ("unjoin" | "unregister", "name") => members,
+        ("cordon" | "uncordon", "clusters") => members,
+        (_, "cluster" | "clusters") if arg.get_long().is_some() => members,
+        ("snapshot" | "restore", "snapshot") => snapshots,
+        ("unexpose", "forward") => forwards,
+        ("demo", "scenario") => demos,
+        ("get" | "describe" | "why", "resources") => kinds,
+        _ => return arg,
+    };
+    arg.add(ArgValueCandidates::new(move || candidates().into_iter().map(CompletionCandidate::new).collect()))
+}
+
+fn kinds() -> Vec<String> {
+    KINDS.iter().map(|kind| (*kind).to_owned()).collect()
+}
+
+fn demos() -> Vec<String> {
+    demo::names().map(str::to_owned).chain(["list".to_owned()]).collect()
+}
+
+fn members() -> Vec<String> {
+    let spec = place().and_then(|place| Spec::load(&place).ok().flatten());
+    spec.map(|spec| spec.members.into_iter().map(|member| member.name).collect()).unwrap_or_default()
+}
+
+fn testbeds() -> Vec<String> {
+    let Some(place) = place() else { return Vec::new() };
+    let entries = std::fs::read_dir(place.home()).into_iter().flatten().flatten();
+    let is_testbed = |name: &String| {
+        let place = TestbedDir::find(Some(place.home().to_owned()), name);
+        place.is_ok_and(|place| place.spec_file().exists())
+    };
+    let names: BTreeSet<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.into_iter().filter(is_testbed).collect()
+}
+
+fn snapshots() -> Vec<String> {
+    let found = place().and_then(|place| snapshot::list(&place).ok()).unwrap_or_default();
+    found.into_iter().map(|snapshot| snapshot.name).collect()
+}
+
+fn forwards() -> Vec<String> {
+    place().map(|place| expose::saved(&place).into_iter().map(|exposure| exposure.name).collect()).unwrap_or_default()
+}
+
+/// Returns the testbed that the typed line selects.
+fn place() -> Option<TestbedDir> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    selected(&words)
+}
+
+fn selected(words: &[OsString]) -> Option<TestbedDir> {
+    let value = |flag: &str| {
+        let inline = format!("{flag}=");
+        let at = words.iter().rposition(|word| word.to_string_lossy().starts_with(flag))?;
+        let word = words[at].to_str()?;
+        match word.strip_prefix(&inline) {
+            Some(value) => Some(value.to_owned()),
+            None if word == flag => words.get(at + 1)?.to_str().map(str::to_owned),
+            None => None,
+        }
+    };
+    let name = value("--name").filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    TestbedDir::find(value("--home").map(PathBuf::from), &name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_come_from_the_selected_testbed() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let place = selected(&words("flotilla fault --home /beds --name=two")).expect("a testbed");
+        assert_eq!(place.directory(), std::path::Path::new("/beds/two"));
+        assert_eq!(selected(&words("flotilla fault --home /beds")).expect("a testbed").name(), DEFAULT_NAME);
+    }
+
+    /// The command with candidates must still be a valid definition, and have them where names are typed.
+    #[test]
+    fn names_are_completed() {
+        let command = with_candidates(::karmadactl::program::adapt(crate::dispatch::Cli::command(), "flotilla"));
+        command.clone().debug_assert();
+        for (name, id) in [
+            ("fault", "member"),
+            ("demo", "scenario"),
+            ("unexpose", "forward"),
+            ("snapshot", "snapshot"),
+            ("status", "name"),
+            ("expose", "cluster"),
+            ("get", "resources"),
+            ("cordon", "clusters"),
+            ("unjoin", "name"),
+        ] {
+            let sub = command.find_subcommand(name).unwrap_or_else(|| panic!("{name}"));
+            let arg = sub.get_arguments().find(|arg| arg.get_id() == id).unwrap_or_else(|| panic!("{name} {id}"));
+            assert!(arg.get::<ArgValueCandidates>().is_some(), "{name} {id}");
+        }
+    }
 }

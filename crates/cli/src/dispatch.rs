@@ -1,16 +1,17 @@
 //! The subcommands, with shared logging, runtime and exit codes.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use ::karmadactl::console::Console;
+use ::karmadactl::console::{Console, in_red, shows_colors};
 use ::karmadactl::{plane, program};
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use crate::testbed::part_logs;
 use crate::{
-    agent, backup, completion, doctor, encryption, image, instance, manager, member, prepare, registry, server, testbed,
+    agent, backup, completion, doctor, encryption, image, instance, man, manager, member, prepare, registry, server,
+    testbed,
 };
 
 /// A multi-cluster Kubernetes control plane in one binary.
@@ -20,15 +21,25 @@ pub struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Log level: error, warn, info, debug, trace, or a filter such as `info,apiserver=debug`.
-    #[arg(long, global = true, default_value = "info", env = "FLOTILLA_LOG", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        default_value = "info",
+        env = "FLOTILLA_LOG",
+        value_name = "FILTER",
+        help_heading = GLOBAL_OPTIONS
+    )]
     log: String,
     /// Log format.
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, help_heading = GLOBAL_OPTIONS)]
     log_format: LogFormat,
     /// karmadactl-compatible verbosity; 4 and above log API requests.
     #[arg(short = 'v', long = "v", global = true, hide = true, value_name = "LEVEL")]
     verbosity: Option<u8>,
 }
+
+/// Shown after the options of the command itself.
+const GLOBAL_OPTIONS: &str = "Global options";
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LogFormat {
@@ -66,6 +77,8 @@ enum Command {
     Testbed(testbed::TestbedCommand),
     /// Print a shell completion script.
     Completion(completion::CompletionArgs),
+    /// Write man pages.
+    Man(man::ManArgs),
     #[command(flatten)]
     Client(::karmadactl::Command),
 }
@@ -73,7 +86,10 @@ enum Command {
 /// Parses the command line and runs the command; `name` is the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
     ::testbed::supervisor::tether();
-    let matches = group_help(program::adapt(Cli::command(), name), name).try_get_matches();
+    if completion::answer(name)? {
+        return Ok(());
+    }
+    let matches = group_help(one_layout(program::adapt(Cli::command(), name)), name).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return print_clap_error(&error),
@@ -100,12 +116,16 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Doctor(args) => block_on(async move { doctor::run(&Console::standard(name), &args).await }),
         Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
         Command::Completion(args) => completion::run(&args, name),
+        Command::Man(args) => man::run(&Console::standard(name), &args),
+        Command::Client(::karmadactl::Command::Logs(args)) if part_logs::is_asked_for(args.arguments()) => {
+            block_on(async move { part_logs::run(&Console::standard(name), args.arguments()).await })
+        }
         Command::Client(command) => block_on(::karmadactl::run(&Console::standard(name), command)),
     }
 }
 
 /// Prints help or version, or a usage error, which exits with code 1 as in kubectl.
-fn print_clap_error(error: &clap::Error) -> anyhow::Result<()> {
+pub fn print_clap_error(error: &clap::Error) -> anyhow::Result<()> {
     error.print().context("cannot write the output")?;
     if error.use_stderr() { Err(::karmadactl::Exit(1).into()) } else { Ok(()) }
 }
@@ -119,7 +139,11 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
     if let Some(code) = ::karmadactl::exit_code(error) {
         return ExitCode::from(code);
     }
-    eprintln!("{}", plane::report(error));
+    let text = plane::report(error);
+    match shows_colors(&std::io::stderr()) {
+        true => eprintln!("{}", in_red(&text)),
+        false => eprintln!("{text}"),
+    }
     ExitCode::FAILURE
 }
 
@@ -165,7 +189,7 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Placement", &["why", "plan", "failover", "interpret", "console"]),
     ("Data", &["backup", "restore", "migrate", "encryption", "image"]),
-    ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "version"]),
+    ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "man", "version"]),
 ];
 
 /// Lists the commands by topic instead of in one list.
@@ -182,6 +206,15 @@ fn group_help(command: clap::Command, name: &str) -> clap::Command {
     }
     text += &format!("Use \"{name} <command> --help\" for more information about a command.");
     command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}")
+}
+
+/// Gives `-h` and `--help` the same compact layout: clap switches to another one if any argument has a long text.
+fn one_layout(command: clap::Command) -> clap::Command {
+    let compact = |arg: clap::Arg| match arg.get_long_help().cloned() {
+        Some(long) => arg.help(long).long_help(clap::builder::Resettable::Reset),
+        None => arg,
+    };
+    command.mut_args(compact).mut_subcommands(one_layout)
 }
 
 /// Wraps the description of a command, aligned with its first line.
@@ -212,19 +245,12 @@ fn start_logging(cli: &Cli) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(log_filter(&cli.log, cli.verbosity))
         .with_context(|| format!("--log {:?} is not a valid filter; try info or debug", cli.log))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let builder = builder.with_ansi(use_colors());
+    let builder = builder.with_ansi(shows_colors(&std::io::stderr()));
     match cli.log_format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),
     }
     Ok(())
-}
-
-/// Returns true if log lines go to a terminal that shows colors.
-fn use_colors() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    std::io::stderr().is_terminal() && !is_dumb && !is_set("NO_COLOR")
 }
 
 #[cfg(test)]

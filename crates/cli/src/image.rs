@@ -2,6 +2,7 @@
 
 mod members;
 mod progress;
+mod stored;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +19,13 @@ use ::oci_registry::manifest::Platform;
 use ::oci_registry::name::Reference;
 use ::oci_registry::preload::{ImageSource, open, preload};
 use ::oci_registry::scratch::Scratch;
+use ::testbed::hint::Hint;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 
 use self::members::MembersArgs;
 use self::progress::Shown;
+use crate::testbed::TestbedArgs;
 
 #[derive(Subcommand)]
 pub enum ImageCommand {
@@ -34,6 +37,10 @@ pub enum ImageCommand {
     Copy(CopyArgs),
     /// Build an image and save it as an archive.
     Build(BuildArgs),
+    /// List the images of a registry.
+    List(stored::ListArgs),
+    /// Remove images from a registry.
+    Remove(stored::RemoveArgs),
 }
 
 #[derive(Args)]
@@ -64,9 +71,11 @@ pub struct PreloadArgs {
     /// Images, as a flag.
     #[arg(long, num_args = 1.., value_name = "FILE|IMAGE")]
     from: Vec<String>,
-    /// Target registry.
-    #[arg(long, default_value = "127.0.0.1:32000", value_name = "HOST:PORT")]
-    to: String,
+    /// Target registry [default: the testbed's, else 127.0.0.1:32000].
+    #[arg(long, value_name = "HOST:PORT")]
+    to: Option<String>,
+    #[command(flatten)]
+    testbed: TestbedArgs,
     /// Name of an image whose archive has none.
     #[arg(long, short = 't', value_name = "NAME")]
     tag: Option<Reference>,
@@ -145,6 +154,8 @@ pub async fn run(console: Arc<Console>, command: ImageCommand) -> anyhow::Result
         ImageCommand::Distribute(args) => run_distribute(&console, args).await,
         ImageCommand::Copy(args) => run_copy(&console, args).await,
         ImageCommand::Build(args) => run_build(&console, args).await,
+        ImageCommand::List(args) => stored::list(&console, &args).await,
+        ImageCommand::Remove(args) => stored::remove(&console, &args).await,
     }
 }
 
@@ -156,15 +167,19 @@ async fn run_preload(console: &Arc<Console>, args: PreloadArgs) -> anyhow::Resul
         );
     }
     let client = args.connection.client()?;
+    let to = match args.to {
+        Some(to) => to,
+        None => members::registry_of(&args.testbed.place()?)?,
+    };
     let options = CopyOptions { platform: args.platform.unless(args.all_platforms), ..CopyOptions::default() };
     let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let shown = Shown::new(console);
     for text in sources {
         let from =
             ImageSource::find(text).with_context(|| format!("{text} is neither a file nor an image reference"))?;
-        console.note(format_args!("{from} → {}", args.to));
+        console.note(format_args!("{from} → {to}"));
         let tag = args.tag.as_ref();
-        let loaded = preload(&client, &from, tag, &args.to, &options, scratch.path(), &shown).await;
+        let loaded = preload(&client, &from, tag, &to, &options, scratch.path(), &shown).await;
         for image in loaded.with_context(|| format!("cannot preload {from}"))? {
             console.line(format_args!("{}@{}", image.name, image.digest))?;
         }
@@ -176,7 +191,7 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
     let client = args.recipe.connection.client()?;
     // Checked first: a long build for members that do not exist is a waste of time.
     let (sinks, testbed_registry) = args.members.sinks().await?;
-    let to = args.to.or(testbed_registry).unwrap_or_else(|| "127.0.0.1:32000".to_owned());
+    let to = args.to.or(testbed_registry).unwrap_or_else(|| members::DEFAULT_REGISTRY.to_owned());
     let options = args.recipe.options(&args.what, (!args.no_push).then(|| to.clone()))?;
     let scratch = Scratch::new().context("cannot create a temporary directory")?;
     let shown = Shown::new(console);
@@ -187,7 +202,10 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
     if !args.no_push {
         console.note(format_args!("pushing to {to}"));
         let pushed = push_all(&prepared, &client, &to, &shown).await;
-        for image in pushed.context("cannot push to the registry: `flotilla up` starts one, --no-push skips it")? {
+        let up = args.members.place()?.hint(&Hint::Up);
+        for image in
+            pushed.with_context(|| format!("cannot push to the registry: `{up}` starts one, --no-push skips it"))?
+        {
             console.line(format_args!("{}@{}", image.name, image.digest))?;
         }
     }

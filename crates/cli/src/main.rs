@@ -13,6 +13,7 @@ mod identity;
 mod image;
 mod instance;
 mod limits;
+mod man;
 mod manager;
 mod member;
 mod prepare;

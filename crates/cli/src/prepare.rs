@@ -9,6 +9,8 @@ use clap::{Args, ValueEnum};
 use provisioners::host::{Check, CheckStatus, HostUse, PORTS, Repair, apply, gather, judge};
 use serde_json::json;
 
+use crate::testbed::Format;
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,9 +32,9 @@ pub struct PrepareArgs {
     /// Network bridge of the system containers [default: the first of lxdbr0, incusbr0, flotillabr0 that exists]
     #[arg(long, value_name = "NAME")]
     bridge: Option<String>,
-    /// Ports that must be free or used by a testbed
-    #[arg(long, value_delimiter = ',', default_values_t = PORTS.iter().copied(), value_name = "PORT,…")]
-    ports: Vec<u16>,
+    /// Ports that must be free or used by a testbed [default: 5443, 16441, 16442, 16444, 32000, if they are free]
+    #[arg(long, value_delimiter = ',', value_name = "PORT,...")]
+    ports: Option<Vec<u16>>,
     /// Directory of testbeds [default: ~/.flotilla]
     #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
@@ -42,6 +44,9 @@ pub struct PrepareArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    output: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,7 +79,8 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
         lxd: args.provisioner == MemberProvisioner::Lxd,
         containerd: args.runtime == Runtime::Containerd,
         bridge: args.bridge.clone(),
-        ports: args.ports.clone(),
+        ports: args.ports.clone().unwrap_or_else(|| PORTS.to_vec()),
+        needs_ports: args.ports.is_some(),
         home,
     };
     let facts = gather(&wanted);
@@ -91,7 +97,7 @@ pub fn run(console: &Console, args: &PrepareArgs) -> anyhow::Result<()> {
     let repaired = outcomes.iter().any(|(_, _, outcome)| matches!(outcome, Outcome::Done));
     let last = if repaired { judge(&gather(&wanted), &wanted) } else { first };
     let ready = last.iter().all(|check| check.standing != CheckStatus::Broken);
-    if args.json {
+    if args.json || args.output == Format::Json {
         console.line(serde_json::to_string_pretty(&as_json(ready, &last, &outcomes))?)?;
     } else {
         print(console, ready, &last, &outcomes)?;
@@ -116,9 +122,9 @@ fn print(
 ) -> anyhow::Result<()> {
     for check in checks {
         let mark = match check.standing {
-            CheckStatus::Good => "✓",
-            CheckStatus::Note => "·",
-            CheckStatus::Broken => "✗",
+            CheckStatus::Good => "✓".to_owned(),
+            CheckStatus::Note => "·".to_owned(),
+            CheckStatus::Broken => console.failure("✗"),
         };
         console.line(format!("{mark} {:<9} {:<32} {}", check.area, check.name, check.detail))?;
         if check.standing == CheckStatus::Broken {
@@ -132,14 +138,17 @@ fn print(
         let line = match outcome {
             Outcome::Done => format!("fixed {name}: {repair}"),
             Outcome::Would => format!("would fix {name}: {repair}"),
-            Outcome::Failed(why) => format!("could not fix {name}: {repair}: {why}"),
+            Outcome::Failed(why) => console.failure(&format!("could not fix {name}: {repair}: {why}")),
         };
         console.line(line)?;
     }
     if checks.iter().any(|check| check.standing == CheckStatus::Note) {
         console.line("(· optional: the testbed works without it)")?;
     }
-    console.line(if ready { "This host is ready." } else { "This host is not ready." })?;
+    match ready {
+        true => console.line("This host is ready.")?,
+        false => console.line(console.failure("This host is not ready."))?,
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod exposing;
+pub mod part_logs;
 
 use std::path::PathBuf;
 use std::sync::Arc;

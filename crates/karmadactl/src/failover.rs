@@ -39,7 +39,7 @@ Examples:
 Exit codes: 0 every workload fits into the other clusters; 1 the simulation failed; 3 some would not fit.")]
 pub struct SimulateArgs {
     /// Cluster that fails
-    #[arg(long, value_name = "NAME")]
+    #[arg(short = 'C', long, value_name = "NAME")]
     cluster: String,
     #[command(flatten)]
     plane: PlaneArgs,

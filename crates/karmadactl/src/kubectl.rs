@@ -32,6 +32,12 @@ pub struct KubectlArgs {
     arguments: Vec<OsString>,
 }
 
+impl KubectlArgs {
+    pub fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+}
+
 /// The arguments that select the cluster, and the rest.
 #[derive(Debug, Default, PartialEq)]
 struct Split {
@@ -151,7 +157,9 @@ impl Targets {
                  -C, --cluster <NAME>             Member, with -s members\n"
             }
             Self::Member => {
-                "  -C, --cluster <NAME>             Member [default: the first member with the pod or workload]\n"
+                "  -C, --cluster <NAME>             Member [default: the first member with the pod or workload]\n      \
+                 --part <PART>                Log of a process of the testbed instead (logs only): karmada, member1, \
+                 member3-agent\n"
             }
             Self::Placed => {
                 "  -C, --cluster <NAME,...>         Propagate the applied objects to these members\n      \
@@ -209,6 +217,14 @@ impl Split {
             }
         }
         Ok(split)
+    }
+
+    fn plane_args(&self) -> PlaneArgs {
+        PlaneArgs {
+            kubeconfig: self.kubeconfig.clone(),
+            karmada_context: self.context.clone(),
+            testbed: self.testbed.clone(),
+        }
     }
 
     /// Returns the selected member; `None` for the control plane, or when none is selected.

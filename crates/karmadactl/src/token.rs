@@ -64,7 +64,7 @@ struct CreateArgs {
     groups: Vec<String>,
     /// The only cluster the token can register. Its agent's permissions are granted now, so `karmadactl register`, which
     /// grants them itself, cannot use such a token
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["groups", "any_cluster"])]
+    #[arg(short = 'C', long, value_name = "NAME", conflicts_with_all = ["groups", "any_cluster"])]
     cluster: Option<String>,
     /// Create a token that can register any cluster, as Karmada does. The control plane approves its certificates only
     /// when it runs with --agent-approval any or --compat

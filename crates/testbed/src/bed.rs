@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::clusters::{NotReady, check_ready, rewrite, write_if_changed};
 use crate::display::ProgressLine;
+use crate::hint::Hint;
 use crate::place::{PLANE, PLANE_CONTEXT, REGISTRY, TestbedDir};
 use crate::spec::{Kind, MachineSpec, MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::{SupervisorClient, this_program};
@@ -190,7 +191,8 @@ impl Testbed {
                 said = tail(&String::from_utf8_lossy(&inside));
             }
             let what = if is_failing { "keeps exiting" } else { "is not ready before the timeout" };
-            bail!("{machine} {what}; last lines of {}:\n{said}", log.display());
+            let hint = self.place.hint(&Hint::PartLogs(machine));
+            bail!("{machine} {what}; last lines of its log (`{hint}`):\n{said}");
         }
         tokio::time::sleep(POLL).await;
         Ok(())

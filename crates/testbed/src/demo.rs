@@ -17,22 +17,24 @@ struct Scenario {
     about: &'static str,
 }
 
-const SCENARIOS: [Scenario; 7] = [
+static SCENARIOS: [Scenario; 7] = [
     Scenario { name: "nginx", about: "a Deployment in every member" },
     Scenario { name: "overrides", about: "the same Deployment, different in one member" },
     Scenario { name: "spread", about: "replicas divided by weight, and a limit on clusters" },
     Scenario { name: "dependencies", about: "a ConfigMap follows the Deployment that uses it" },
     Scenario { name: "failover", about: "a member crashes, and its workload moves to another" },
-    Scenario { name: "flask", about: "a custom image in every member (needs --runtime containerd)" },
-    Scenario {
-        name: "prometheus",
-        about: "Prometheus in every member, each on its own port (needs --runtime containerd)",
-    },
+    Scenario { name: "flask", about: "a custom image in every member, each on its own port" },
+    Scenario { name: "prometheus", about: "Prometheus in every member, each on its own port" },
 ];
+
+/// Returns the names of the demos.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|scenario| scenario.name)
+}
 
 pub async fn run(console: &Console, place: &TestbedDir, scenario: &str, keep: bool) -> anyhow::Result<()> {
     if scenario == "list" {
-        for scenario in SCENARIOS {
+        for scenario in &SCENARIOS {
             console.line(format!("{:14}{}", scenario.name, scenario.about))?;
         }
         return Ok(());

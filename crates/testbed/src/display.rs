@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use karmadactl::console::Console;
+use karmadactl::console::{Console, in_red, shows_colors};
 
 const TICK: Duration = Duration::from_millis(80);
 
@@ -90,7 +90,8 @@ impl ProgressLine {
     }
 
     pub fn failed(&self, text: &str) {
-        self.end("✘", text);
+        let sign = if shows_colors(&std::io::stderr()) { in_red("✘") } else { "✘".to_owned() };
+        self.end(&sign, text);
     }
 
     fn end(&self, sign: &str, text: &str) {

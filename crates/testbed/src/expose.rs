@@ -4,6 +4,7 @@ pub mod pod;
 mod tunnel;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::expose::pod::Following;
 use crate::place::TestbedDir;
-use crate::spec::{loopback, write_file};
+use crate::spec::write_file;
 
 /// Ports one testbed may open for pods.
 const EXPOSURES_MAX: usize = 256;
@@ -31,8 +32,10 @@ pub struct Exposure {
     pub kubeconfig: PathBuf,
     pub namespace: String,
     pub pod: PodChoice,
-    /// On 127.0.0.1.
     pub listen: u16,
+    /// Address of this host that the port listens on.
+    #[serde(default = "localhost")]
+    pub bind: IpAddr,
     /// Of the pod.
     pub port: u16,
 }
@@ -57,6 +60,16 @@ pub struct ExposureReport {
     pub problem: Option<String>,
 }
 
+fn localhost() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::LOCALHOST)
+}
+
+impl Exposure {
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.bind, self.listen)
+    }
+}
+
 /// All exposures of a testbed, with their ports open.
 pub struct Exposures {
     place: TestbedDir,
@@ -70,18 +83,20 @@ struct Open {
     lead: Result<ForwardedPort, String>,
 }
 
+/// Returns the forwards in the file of the testbed.
+pub fn saved(place: &TestbedDir) -> Vec<Exposure> {
+    let Ok(text) = std::fs::read(place.exposures_file()) else { return Vec::new() };
+    serde_json::from_slice(&text).unwrap_or_else(|error| {
+        tracing::error!(%error, file = %place.exposures_file().display(), "the list of forwards is damaged");
+        Vec::new()
+    })
+}
+
 impl Exposures {
     /// Opens what was exposed before. A port that is taken now shows in the reports.
     pub async fn load(place: &TestbedDir) -> Self {
         let mut open = BTreeMap::new();
-        let saved: Vec<Exposure> = match std::fs::read(place.exposures_file()) {
-            Ok(text) => serde_json::from_slice(&text).unwrap_or_else(|error| {
-                tracing::error!(%error, file = %place.exposures_file().display(), "the list of forwards is damaged");
-                Vec::new()
-            }),
-            Err(_) => Vec::new(),
-        };
-        for exposure in saved {
+        for exposure in saved(place) {
             let opened = Open::new(exposure).await;
             open.insert(opened.exposure.name.clone(), opened);
         }
@@ -158,7 +173,7 @@ impl Exposures {
 impl Open {
     async fn new(exposure: Exposure) -> Self {
         let following = Arc::new(Following::new(exposure.clone()));
-        let address = loopback(exposure.listen);
+        let address = exposure.address();
         let lead = ForwardedPort::open(address, following.clone()).await;
         let lead = lead.map_err(|error| format!("cannot listen on {address}: {error}"));
         Self { exposure, following, lead }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::bed::Testbed;
 use crate::clusters::open;
+use crate::hint::Hint;
 use crate::place::{TestbedDir, agent_of};
 use crate::spec::{API_FORWARD, Kind, MemberSpec, Mode, PLANE_FORWARD, write_file};
 use crate::up::hold_existing;
@@ -130,7 +131,10 @@ pub async fn inject(console: &Console, place: &TestbedDir, name: &str, fault: Fa
         Fault::Unschedulable => nodes::cordon(&bed, member, &cordoned, true).await?,
         Fault::ExpireCredentials => credentials::expire(&bed, member).await?,
     }
-    console.line(format!("{name}: {fault} is active; `{}` ends it", place.command(&format!("fault {name} heal"))))?;
+    console.line(format!(
+        "{name}: {fault} is active; `{}` ends it",
+        place.hint(&Hint::Fault { member: name, fault: "heal" })
+    ))?;
     Ok(())
 }
 

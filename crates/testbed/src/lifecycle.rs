@@ -13,6 +13,8 @@ use crate::bed::Testbed;
 use crate::clusters::{open, write_merged};
 use crate::display::{Display, ProgressLine};
 use crate::faults;
+use crate::hint::Hint;
+use crate::links;
 use crate::place::{TestbedDir, agent_of};
 use crate::registration;
 use crate::snapshot;
@@ -29,6 +31,29 @@ pub async fn down(console: &Console, place: &TestbedDir, delete: bool) -> anyhow
         console.note(format!("no testbed found in {}", place.directory().display()));
         return Ok(());
     }
+    let was_running = end(console, place, delete).await?;
+    if delete {
+        console.line(format!("the testbed {} is deleted", place.name()))?;
+    } else if was_running {
+        console.line(format!(
+            "the testbed {} is stopped; its data is in {}, `{}` starts it again",
+            place.name(),
+            place.directory().display(),
+            place.hint(&Hint::Up)
+        ))?;
+    } else {
+        console.line(format!("the testbed {} was not running", place.name()))?;
+    }
+    Ok(())
+}
+
+/// Deletes a testbed that did not start.
+pub async fn delete(console: &Console, place: &TestbedDir) -> anyhow::Result<()> {
+    end(console, place, true).await.map(drop)
+}
+
+/// Returns true if the testbed was running.
+async fn end(console: &Console, place: &TestbedDir, delete: bool) -> anyhow::Result<bool> {
     let held = hold(place)?;
     // A damaged file must not prevent starting over.
     let spec = if delete { Spec::load(place).unwrap_or_default() } else { Spec::load(place)? };
@@ -47,21 +72,12 @@ pub async fn down(console: &Console, place: &TestbedDir, delete: bool) -> anyhow
         None => false,
     };
     if delete {
+        links::remove_all(place)?;
         std::fs::remove_dir_all(place.directory())
             .with_context(|| format!("cannot remove {}", place.directory().display()))?;
-        drop(held);
-        console.line(format!("the testbed {} is deleted", place.name()))?;
-    } else if was_running {
-        console.line(format!(
-            "the testbed {} is stopped; its data is in {}, `{}` starts it again",
-            place.name(),
-            place.directory().display(),
-            place.command("up")
-        ))?;
-    } else {
-        console.line(format!("the testbed {} was not running", place.name()))?;
     }
-    Ok(())
+    drop(held);
+    Ok(was_running)
 }
 
 /// Unjoins the user's clusters, which needs the control plane.
@@ -70,12 +86,12 @@ async fn leave_clusters(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
         return Ok(());
     }
     if SupervisorClient::find(place).await?.is_none() {
-        bail!("the control plane must be running to clean up your clusters: start it with `{}`", place.command("up"));
+        bail!("the control plane must be running to clean up your clusters: start it with `{}`", place.hint(&Hint::Up));
     }
     for member in &spec.members {
         let left = registration::unjoin(place, member).await;
         left.with_context(|| {
-            let force = place.plane_command(&format!("unjoin {} --force", member.name));
+            let force = place.hint(&Hint::UnjoinForced(&member.name));
             format!("cannot unjoin {}; `{force}` removes it without cleaning it up", member.name)
         })?;
     }
@@ -136,7 +152,7 @@ pub async fn stop(console: &Console, place: &TestbedDir, member: &str) -> anyhow
         ignore_missing(bed.supervisor.stop(&agent_of(member)).await)?;
     }
     bed.members.stop(member).await?;
-    console.line(format!("{member} is stopped; `{}` starts it again", place.command(&format!("start {member}"))))?;
+    console.line(format!("{member} is stopped; `{}` starts it again", place.hint(&Hint::Start(member))))?;
     Ok(())
 }
 
@@ -190,6 +206,7 @@ pub async fn remove_member(
     for file in [place.member_config(name), place.agent_plane_config(name), place.agent_member_config(name)] {
         snapshot::remove(&file)?;
     }
+    links::remove_member(place, name)?;
     write_merged(place, &bed.spec)?;
     console.line(format!("member {name} is removed"))?;
     Ok(())
@@ -208,9 +225,8 @@ pub async fn reset(console: &Arc<Console>, place: &TestbedDir, patience: Duratio
     let spec = Spec::existing(place)?;
     if spec.provisioner == Kind::Kubeconfig {
         bail!(
-            "the clusters are yours and are not emptied; remove them with `{}`, then run `{}`",
-            place.command("remove-member NAME"),
-            place.command("up")
+            "the clusters are yours and are not emptied; `{}` removes the control plane's objects from them",
+            place.hint(&Hint::DownDelete)
         );
     }
     if spec.provisioner == Kind::Lxd {
@@ -244,7 +260,7 @@ pub async fn take_snapshot(console: &Console, place: &TestbedDir, name: &str, fo
     console.line(format!(
         "snapshot {name} is taken after {:.2}s; `{}` restores it",
         started.elapsed().as_secs_f32(),
-        place.command(&format!("restore {name}"))
+        place.hint(&Hint::Restore(name))
     ))?;
     Ok(())
 }

@@ -1,8 +1,10 @@
-//! The directory of a testbed, HOME/NAME, with the paths in it and the commands for this testbed in hints.
+//! The directory of a testbed, HOME/NAME, with the paths in it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+
+use crate::hint::quoted;
 
 pub const DEFAULT_NAME: &str = "default";
 /// Machine of the control plane, and its cluster name in kubeconfigs.
@@ -41,11 +43,11 @@ impl TestbedDir {
         &self.directory
     }
 
-    /// Returns a command line for this testbed, for hints: `flotilla ARGUMENTS` with --home and --name where needed.
-    pub fn command(&self, arguments: &str) -> String {
+    /// Returns `flotilla ARGUMENTS` with --home and --name where needed.
+    pub(crate) fn command(&self, arguments: &str) -> String {
         let mut line = format!("flotilla {arguments}");
         if !self.is_default_home {
-            line += &format!(" --home {}", quoted(&self.home().display().to_string()));
+            line += &format!(" --home {}", quoted(self.home()));
         }
         if self.name != DEFAULT_NAME {
             line += &format!(" --name {}", self.name);
@@ -53,14 +55,11 @@ impl TestbedDir {
         line
     }
 
-    /// Returns a command line for the control plane of this testbed, for hints.
-    pub fn plane_command(&self, arguments: &str) -> String {
+    /// Returns `flotilla ARGUMENTS` for the control plane of this testbed.
+    pub(crate) fn plane_command(&self, arguments: &str) -> String {
         match self.is_default_home && self.name == DEFAULT_NAME {
             true => format!("flotilla {arguments}"),
-            false => {
-                let kubeconfig = self.plane_config().display().to_string();
-                format!("flotilla {arguments} --kubeconfig {}", quoted(&kubeconfig))
-            }
+            false => format!("flotilla {arguments} --kubeconfig {}", quoted(&self.plane_config())),
         }
     }
 
@@ -138,6 +137,11 @@ impl TestbedDir {
         self.directory.join("faults.json")
     }
 
+    /// Links to kubeconfigs that were created outside of the directory.
+    pub fn links_file(&self) -> PathBuf {
+        self.directory.join("links.json")
+    }
+
     pub fn snapshots(&self) -> PathBuf {
         self.directory.join("snapshots")
     }
@@ -154,55 +158,9 @@ fn default_home() -> Option<PathBuf> {
     set.or_else(|| Some(std::env::home_dir()?.join(".flotilla")))
 }
 
-/// Quotes a word for a shell where it needs it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hints_select_the_testbed_they_were_printed_for() {
-        let other = TestbedDir::find(Some("/tmp/test beds".into()), "one").unwrap();
-        assert_eq!(other.command("down --delete"), "flotilla down --delete --home '/tmp/test beds' --name one");
-        assert_eq!(
-            other.plane_command("unjoin m1 --force"),
-            "flotilla unjoin m1 --force --kubeconfig '/tmp/test beds/one/karmada-apiserver.config'"
-        );
-        let default = TestbedDir::find(default_home(), DEFAULT_NAME).unwrap();
-        assert_eq!(default.command("up"), "flotilla up");
-        assert_eq!(default.plane_command("get clusters"), "flotilla get clusters");
-        let named = TestbedDir::find(default_home(), "nc1").unwrap();
-        assert_eq!(named.command("up"), "flotilla up --name nc1");
-    }
-
-    /// A hint written as a literal would lack --home and --name.
-    #[test]
-    fn every_hint_is_built_by_one_function() {
-        let mut literals = Vec::new();
-        let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() && !path.ends_with("doctor") {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    let text = std::fs::read_to_string(&path).unwrap();
-                    let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
-                    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-                    let found = lines.filter(|line| line.contains("`flotilla ")).map(str::trim);
-                    literals.extend(found.map(|line| format!("{}: {line}", path.display())));
-                }
-            }
-        }
-        assert!(literals.is_empty(), "use TestbedDir::command: {literals:#?}");
-    }
 
     #[test]
     fn everything_is_below_home_and_name() {

@@ -1,9 +1,13 @@
 //! Plans the desired state of a testbed from its current state and the options of `up`.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use anyhow::{Context, bail};
 
+use crate::hint::Hint;
 use crate::place::TestbedDir;
 use crate::ports::{PLANE_PORT, Ports, REGISTRY_PORT};
+use crate::runtime::{self, HostContainers, Runtime, RuntimeChoice};
 use crate::spec::{Kind, MEMBERS_MAX, MachineSpec, MemberSpec, Mode, Source, Spec, check_member_name};
 
 const MEMBERS: usize = 3;
@@ -59,7 +63,15 @@ pub struct UpOptions {
     pub members: Option<Members>,
     pub pull: Option<Vec<String>>,
     pub nodes: Option<u32>,
-    pub runtime: Option<String>,
+    pub runtime: Option<RuntimeChoice>,
+    /// Checked by `up`.
+    pub containers: HostContainers,
+    /// 127.0.0.1 or 0.0.0.0.
+    pub bind: Option<IpAddr>,
+    /// Do not link kubeconfigs to the paths of Karmada's guides.
+    pub no_links: bool,
+    /// Keep a new testbed that did not start.
+    pub retain: bool,
     pub kubernetes_version: Option<String>,
     pub provisioner: Option<Kind>,
     /// The user's clusters, by member name.
@@ -82,17 +94,18 @@ pub fn plan(
     is_running: bool,
     place: &TestbedDir,
 ) -> anyhow::Result<Spec> {
-    check_runtime(wanted)?;
+    check_bind(wanted)?;
+    let is_new = existing.is_none();
     let mut spec = match existing {
         Some(spec) => changed(spec, wanted, ports, is_running, place)?,
         None => fresh(wanted, ports)?,
     };
+    spec.bind = wanted.bind.unwrap_or(spec.bind);
+    spec.links &= !wanted.no_links;
+    set_runtime(&mut spec, wanted, is_new, place)?;
     for member in &mut spec.members {
         if wanted.nodes.is_some() {
             member.nodes = wanted.nodes;
-        }
-        if wanted.runtime.is_some() {
-            member.runtime.clone_from(&wanted.runtime);
         }
         if wanted.kubernetes_version.is_some() {
             member.kubernetes_version.clone_from(&wanted.kubernetes_version);
@@ -101,12 +114,41 @@ pub fn plan(
     Ok(spec)
 }
 
-/// Checked here, so that members do not start only to fail.
-fn check_runtime(wanted: &UpOptions) -> anyhow::Result<()> {
-    match wanted.runtime.as_deref() {
-        None | Some("simulated" | "containerd") => Ok(()),
-        Some(other) => bail!("--runtime {other}: must be simulated or containerd"),
+/// Kubeconfigs use 127.0.0.1, so the ports must be reachable there.
+fn check_bind(wanted: &UpOptions) -> anyhow::Result<()> {
+    match wanted.bind {
+        None | Some(IpAddr::V4(Ipv4Addr::LOCALHOST | Ipv4Addr::UNSPECIFIED)) => Ok(()),
+        Some(other) => bail!("--bind {other}: must be 127.0.0.1, or 0.0.0.0 for all addresses of this host"),
     }
+}
+
+/// Chosen here, so that members do not start only to fail. An existing testbed keeps its runtime unless another is requested.
+fn set_runtime(spec: &mut Spec, wanted: &UpOptions, is_new: bool, place: &TestbedDir) -> anyhow::Result<()> {
+    let choice = match (wanted.runtime, is_new) {
+        (Some(RuntimeChoice::Auto) | None, false) => None,
+        (choice, _) => Some(choice.unwrap_or_default()),
+    };
+    let nodes = wanted.nodes.or_else(|| spec.members.first().and_then(|member| member.nodes));
+    let kind = spec.provisioner;
+    let chosen = choice.map(|choice| runtime::choose(choice, kind, nodes, &wanted.containers, place)).transpose()?;
+    let current = spec.members.iter().find_map(|member| member.runtime);
+    let network = pod_network(place);
+    for (index, member) in spec.members.iter_mut().enumerate().filter(|(_, member)| member.source.is_none()) {
+        member.runtime = chosen.or(member.runtime).or(current);
+        if member.runtime() == Runtime::Containerd {
+            if wanted.nodes.is_some_and(|nodes| nodes != 1) {
+                bail!("--nodes: members with containers have one node, this host");
+            }
+            member.pod_cidr.get_or_insert_with(|| format!("{network}.{index}.0/24"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first two bytes of the pod addresses of a testbed: testbeds of one host rarely have the same.
+fn pod_network(place: &TestbedDir) -> String {
+    let sum: u32 = place.directory().as_os_str().as_encoded_bytes().iter().map(|byte| u32::from(*byte)).sum();
+    format!("10.{}", 86 + sum % 100)
 }
 
 fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
@@ -128,7 +170,15 @@ fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
         bail!("--image, --microk8s, --cpu and --memory require --provisioner lxd");
     }
     let machines = wanted.machines.clone();
-    let mut spec = Spec { plane_port, registry_port, provisioner, members: Vec::new(), machines };
+    let mut spec = Spec {
+        plane_port,
+        registry_port,
+        provisioner,
+        members: Vec::new(),
+        machines,
+        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        links: true,
+    };
     let names: Vec<(String, Option<Source>)> = match provisioner {
         Kind::Kubeconfig => wanted.sources.iter().map(|(name, source)| (name.clone(), Some(source.clone()))).collect(),
         Kind::Process | Kind::Lxd => {
@@ -180,6 +230,7 @@ fn new_member(
         agent_plane_port: if is_pulling { ports.any()? } else { 0 },
         nodes: None,
         runtime: None,
+        pod_cidr: None,
         kubernetes_version: None,
         source,
         name,
@@ -218,7 +269,7 @@ fn changed(
     if let Some((flag, _)) = moves.iter().find(|(_, differs)| *differs) {
         bail!(
             "{flag}: the existing testbed has another value; delete it with `{}`, or use another --name",
-            place.command("down --delete")
+            place.hint(&Hint::DownDelete)
         );
     }
     let names: Vec<String> = spec.members.iter().map(|member| member.name.clone()).collect();
@@ -227,7 +278,7 @@ fn changed(
         bail!(
             "the testbed has {} members, including {name}; remove it with `{}`",
             names.len(),
-            place.command(&format!("remove-member {name}"))
+            place.hint(&Hint::RemoveMember(name))
         );
     }
     let mut new = added_clusters(&spec, wanted, place)?;
@@ -241,7 +292,7 @@ fn changed(
         let mut member = new_member(wanted, ports, index, name, source)?;
         if let Some(template) = &template {
             member.nodes = template.nodes;
-            member.runtime.clone_from(&template.runtime);
+            member.runtime = template.runtime;
             member.kubernetes_version.clone_from(&template.kubernetes_version);
         }
         spec.members.push(member);
@@ -276,7 +327,7 @@ fn added_clusters(
         if spec.provisioner != Kind::Kubeconfig {
             bail!(
                 "--cluster {name}: this testbed starts its own members; add the cluster with `{}`, or use another --name",
-                place.plane_command(&format!("join {name} --cluster-kubeconfig {}", source.kubeconfig.display()))
+                place.hint(&Hint::Join { name, kubeconfig: &source.kubeconfig })
             );
         }
         match spec.members.iter().find(|member| member.name == *name) {
@@ -284,7 +335,7 @@ fn added_clusters(
             Some(member) if member.source.as_ref() == Some(source) => {}
             Some(_) => bail!(
                 "--cluster {name}: the member exists with another kubeconfig; remove it first with `{}`",
-                place.command(&format!("remove-member {name}"))
+                place.hint(&Hint::RemoveMember(name))
             ),
         }
     }
@@ -414,12 +465,44 @@ mod tests {
 
     #[test]
     fn invalid_options_are_refused_before_anything_starts() {
-        let runtime = UpOptions { runtime: Some("nosuch".into()), ..UpOptions::default() };
-        let refused = planned(None, &runtime).unwrap_err().to_string();
-        assert_eq!(refused, "--runtime nosuch: must be simulated or containerd");
+        let bind = UpOptions { bind: Some([192, 0, 2, 1].into()), ..UpOptions::default() };
+        let refused = planned(None, &bind).unwrap_err().to_string();
+        assert_eq!(refused, "--bind 192.0.2.1: must be 127.0.0.1, or 0.0.0.0 for all addresses of this host");
+        let containers = HostContainers::Unavailable("not installed: runc".into());
+        let options = UpOptions { runtime: Some(RuntimeChoice::Containerd), containers, ..UpOptions::default() };
+        let refused = planned(None, &options).unwrap_err().to_string();
+        assert!(refused.starts_with("--runtime containerd: not installed: runc"), "{refused}");
         let first = planned(None, &UpOptions::default()).unwrap();
         let refused = planned(Some(first), &UpOptions { no_registry: true, ..UpOptions::default() }).unwrap_err();
         assert!(refused.to_string().contains("flotilla down --delete --home /beds --name x"), "{refused}");
+    }
+
+    #[test]
+    fn a_testbed_keeps_its_runtime_until_another_is_requested() {
+        let with = |runtime| UpOptions { runtime, containers: HostContainers::Available, ..UpOptions::default() };
+        let runtimes = |spec: &Spec| -> Vec<Runtime> { spec.members.iter().map(MemberSpec::runtime).collect() };
+        let first = planned(None, &with(None)).unwrap();
+        assert_eq!(runtimes(&first), [Runtime::Containerd; 3]);
+        let cidrs: Vec<_> = first.members.iter().filter_map(|member| member.pod_cidr.as_deref()).collect();
+        assert!(cidrs.len() == 3 && cidrs[0] != cidrs[1] && cidrs[1] != cidrs[2], "{cidrs:?}");
+        let simulated = planned(Some(first.clone()), &with(Some(RuntimeChoice::Simulated))).unwrap();
+        assert_eq!(runtimes(&simulated), [Runtime::Simulated; 3]);
+        for runtime in [None, Some(RuntimeChoice::Auto)] {
+            assert_eq!(planned(Some(simulated.clone()), &with(runtime)).unwrap(), simulated);
+            assert_eq!(planned(Some(first.clone()), &with(runtime)).unwrap(), first);
+        }
+        let more = UpOptions { members: Some(Members::Count(4)), ..with(None) };
+        assert_eq!(runtimes(&planned(Some(first), &more).unwrap()), [Runtime::Containerd; 4]);
+    }
+
+    #[test]
+    fn ports_listen_on_the_requested_address() {
+        let all = UpOptions { bind: Some([0, 0, 0, 0].into()), ..UpOptions::default() };
+        let spec = planned(None, &all).unwrap();
+        let machine = spec.member_machine(&place(), std::path::Path::new("/f"), &spec.members[0]);
+        assert_eq!(machine.forwards[0].listen.to_string(), "0.0.0.0:16441");
+        assert!(spec.plane_machine(&place(), std::path::Path::new("/f")).command.contains(&"0.0.0.0:5443".to_owned()));
+        assert_eq!(planned(Some(spec.clone()), &UpOptions::default()).unwrap(), spec);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::bed::Testbed;
 use crate::clusters::{open, rewrite, write_if_changed};
 use crate::display::ProgressLine;
+use crate::hint::Hint;
 use crate::place::{TestbedDir, agent_of};
 use crate::spec::{MemberSpec, Mode, loopback};
 
@@ -115,7 +116,7 @@ pub async fn forget(
     while plane.find(target.clone()).await?.is_some() {
         if Instant::now() >= deadline {
             let name = &member.name;
-            let command = place.plane_command(&format!("unjoin {name} --force"));
+            let command = place.hint(&Hint::UnjoinForced(name));
             bail!("the control plane did not remove {name} before the timeout; try `{command}`");
         }
         tokio::time::sleep(POLL).await;

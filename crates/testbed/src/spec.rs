@@ -1,14 +1,16 @@
 //! The desired state of a testbed: its clusters, where they run, and their ports. Stored in its directory.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use provisioners::{Forward, Machine};
 use serde::{Deserialize, Serialize};
 
+use crate::hint::Hint;
 use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
+use crate::runtime::Runtime;
 
 /// Maximum number of members of a testbed.
 pub const MEMBERS_MAX: usize = 200;
@@ -48,6 +50,20 @@ pub struct Spec {
     pub members: Vec<MemberSpec>,
     #[serde(default)]
     pub machines: MachineSpec,
+    /// Address of this host that public ports listen on.
+    #[serde(default = "localhost")]
+    pub bind: IpAddr,
+    /// Link kubeconfigs to the paths of Karmada's guides, as root.
+    #[serde(default = "is_linked_by_default")]
+    pub links: bool,
+}
+
+fn localhost() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::LOCALHOST)
+}
+
+fn is_linked_by_default() -> bool {
+    true
 }
 
 /// Settings of members in system containers.
@@ -67,14 +83,18 @@ pub struct MachineSpec {
 pub struct MemberSpec {
     pub name: String,
     pub mode: Mode,
-    /// Forwarded port on 127.0.0.1; 0 for a user's cluster, which is reached directly.
+    /// Forwarded port; 0 for a user's cluster, which is reached directly.
     pub port: u16,
     /// Port the member listens on.
     pub own_port: u16,
     /// Port through which its agent reaches the control plane; 0 for push-mode members.
     pub agent_plane_port: u16,
     pub nodes: Option<u32>,
-    pub runtime: Option<String>,
+    /// Simulated if not set.
+    pub runtime: Option<Runtime>,
+    /// Address range of pods in containers.
+    #[serde(default)]
+    pub pod_cidr: Option<String>,
     pub kubernetes_version: Option<String>,
     /// The user's cluster, with the `kubeconfig` provisioner.
     pub source: Option<Source>,
@@ -116,13 +136,13 @@ impl Spec {
         };
         let spec = serde_json::from_slice(&text);
         spec.map(Some)
-            .with_context(|| format!("{} is damaged; `{}` starts over", path.display(), place.command("down --delete")))
+            .with_context(|| format!("{} is damaged; `{}` starts over", path.display(), place.hint(&Hint::DownDelete)))
     }
 
     /// Loads the state of a testbed that must exist.
     pub fn existing(place: &TestbedDir) -> anyhow::Result<Self> {
         Self::load(place)?.with_context(|| {
-            format!("no testbed found in {}; `{}` creates one", place.directory().display(), place.command("up"))
+            format!("no testbed found in {}; `{}` creates one", place.directory().display(), place.hint(&Hint::Up))
         })
     }
 
@@ -138,9 +158,14 @@ impl Spec {
         })
     }
 
+    /// Returns the address of a public port, as shown to users.
+    pub fn address(&self, port: u16) -> String {
+        SocketAddr::new(self.bind, port).to_string()
+    }
+
     pub fn plane_machine(&self, place: &TestbedDir, program: &Path) -> Machine {
         let data = place.machine_data(PLANE);
-        let bind = loopback(self.plane_port).to_string();
+        let bind = SocketAddr::new(self.bind, self.plane_port).to_string();
         let mut made = machine(PLANE, command(program, &["server", "--bind", &bind, "--data-dir"], &[&data]));
         made.command.extend(PLANE_INTERVALS.map(str::to_owned));
         made
@@ -148,7 +173,7 @@ impl Spec {
 
     pub fn registry_machine(&self, place: &TestbedDir, program: &Path) -> Option<Machine> {
         let data = place.machine_data(REGISTRY);
-        let bind = loopback(self.registry_port?).to_string();
+        let bind = SocketAddr::new(self.bind, self.registry_port?).to_string();
         Some(machine(REGISTRY, command(program, &["registry", "--bind", &bind, "--data-dir"], &[&data])))
     }
 
@@ -168,10 +193,10 @@ impl Spec {
             }
         };
         if !made.command.is_empty() {
-            made.command.extend(member.arguments());
+            made.command.extend(member.arguments(self.registry_port));
         }
         if member.port != 0 {
-            made.forwards.push(forward(API_FORWARD, member.port, target));
+            made.forwards.push(forward(API_FORWARD, SocketAddr::new(self.bind, member.port), target));
         }
         made
     }
@@ -185,7 +210,7 @@ impl Spec {
         made.command.push("--kubeconfig".to_owned());
         made.command.push(place.agent_member_config(&member.name).display().to_string());
         made.command.extend(AGENT_INTERVALS.map(str::to_owned));
-        made.forwards.push(forward(PLANE_FORWARD, member.agent_plane_port, loopback(self.plane_port)));
+        made.forwards.push(forward(PLANE_FORWARD, loopback(member.agent_plane_port), loopback(self.plane_port)));
         made
     }
 
@@ -199,7 +224,11 @@ impl Spec {
 }
 
 impl MemberSpec {
-    fn arguments(&self) -> Vec<String> {
+    pub fn runtime(&self) -> Runtime {
+        self.runtime.unwrap_or(Runtime::Simulated)
+    }
+
+    fn arguments(&self, registry_port: Option<u16>) -> Vec<String> {
         let mut words = vec!["--cluster-name".to_owned(), self.name.clone()];
         let mut add = |flag: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -207,7 +236,13 @@ impl MemberSpec {
             }
         };
         add("--nodes", self.nodes.map(|nodes| nodes.to_string()));
-        add("--runtime", self.runtime.clone());
+        add("--runtime", self.runtime.map(|runtime| runtime.name().to_owned()));
+        if self.runtime() == Runtime::Containerd {
+            add("--pod-cidr", self.pod_cidr.clone());
+            for host in ["localhost", "127.0.0.1"] {
+                add("--registry", registry_port.map(|port| format!("{host}:{port}=http://127.0.0.1:{port}")));
+            }
+        }
         add("--kubernetes-version", self.kubernetes_version.clone());
         words
     }
@@ -255,6 +290,6 @@ fn command(program: &Path, words: &[&str], paths: &[&Path]) -> Vec<String> {
     std::iter::once(program.display().to_string()).chain(words).chain(paths).collect()
 }
 
-fn forward(name: &str, port: u16, target: SocketAddr) -> Forward {
-    Forward { name: name.to_owned(), listen: loopback(port), target: target.to_string() }
+fn forward(name: &str, listen: SocketAddr, target: SocketAddr) -> Forward {
+    Forward { name: name.to_owned(), listen, target: target.to_string() }
 }

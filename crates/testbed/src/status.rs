@@ -12,9 +12,11 @@ use serde::Serialize;
 use crate::bed::Testbed;
 use crate::clusters::open_within;
 use crate::faults;
+use crate::hint::Hint;
 use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
 use crate::registration::readiness;
-use crate::spec::{MemberSpec, Mode, Spec, loopback};
+use crate::runtime::{self, HostContainers};
+use crate::spec::{MemberSpec, Mode, Spec};
 use crate::supervisor::client::SupervisorClient;
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -24,12 +26,16 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct TestbedStatus {
     #[serde(skip)]
     pub up_command: String,
+    #[serde(skip)]
+    pub logs_command: String,
     pub name: String,
     pub directory: String,
     pub kubeconfig: String,
     pub running: bool,
     pub ready: bool,
     pub memory_bytes: u64,
+    /// Runtime of the pods of members, and how to get the other one.
+    pub pods: Option<String>,
     pub parts: Vec<ComponentStatus>,
 }
 
@@ -75,7 +81,7 @@ pub async fn list(home: &Path) -> anyhow::Result<Vec<TestbedSummary>> {
         found.push(TestbedSummary {
             running: SupervisorClient::find(&place).await?.is_some(),
             members: spec.members.len(),
-            address: loopback(spec.plane_port).to_string(),
+            address: spec.address(spec.plane_port),
             directory: place.directory().display().to_string(),
             name,
         });
@@ -94,13 +100,15 @@ pub async fn look(place: &TestbedDir) -> anyhow::Result<TestbedStatus> {
     }
     let is_ready = |part: &ComponentStatus| part.ready.unwrap_or(part.state == "Running");
     Ok(TestbedStatus {
-        up_command: place.command("up"),
+        up_command: place.hint(&Hint::Up),
+        logs_command: place.hint(&Hint::PartLogs(PLANE)),
         name: place.name().to_owned(),
         directory: place.directory().display().to_string(),
         kubeconfig: place.merged_config().display().to_string(),
         running: supervisor.is_some(),
         ready: supervisor.is_some() && parts.iter().all(is_ready),
         memory_bytes: parts.iter().filter_map(|part| part.memory_bytes).sum(),
+        pods: runtime::describe(&spec, &HostContainers::gather(), place),
         parts,
     })
 }
@@ -108,7 +116,7 @@ pub async fn look(place: &TestbedDir) -> anyhow::Result<TestbedStatus> {
 async fn look_at_parts(bed: &Testbed) -> anyhow::Result<Vec<ComponentStatus>> {
     let reports = bed.supervisor.reports().await?;
     let of = |name: &str| reports.iter().find(|report| report.name == name);
-    let address = |port: u16| (port != 0).then(|| format!("127.0.0.1:{port}"));
+    let address = |port: u16| (port != 0).then(|| bed.spec.address(port));
     let pid = bed.supervisor.pid().await?;
     let mut parts = vec![ComponentStatus {
         name: "supervisor".to_owned(),
@@ -187,13 +195,19 @@ pub fn print(console: &Console, status: &TestbedStatus) -> anyhow::Result<()> {
     let widths: Vec<usize> = (0..9).map(width).collect();
     for row in &rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        console.line(cells.join("   ").trim_end())?;
+        let line = cells.join("   ");
+        let has_failed = row[2] == "Failing" || row[2] == "Missing" || row[3] == "False";
+        console.line(if has_failed { console.failure(line.trim_end()) } else { line.trim_end().to_owned() })?;
     }
     console.line(format!(
         "\n{} total; kubeconfig for all clusters: {}",
         mebibytes(status.memory_bytes),
         status.kubeconfig
     ))?;
+    if let Some(pods) = &status.pods {
+        console.line(pods)?;
+    }
+    console.line(format!("`{}` prints the log of a part.", status.logs_command))?;
     Ok(())
 }
 

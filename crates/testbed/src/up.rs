@@ -16,17 +16,20 @@ use crate::bed::Testbed;
 use crate::clusters::{NODES, open, write_merged};
 use crate::display::{Display, ProgressLine};
 use crate::faults::{self, Faults};
+use crate::hint::{Hint, quoted};
+use crate::kubeconfig_secret;
+use crate::lifecycle;
+use crate::links::LinkFolders;
 use crate::place::{REGISTRY, TestbedDir};
 use crate::plan::{UpOptions, plan};
 use crate::ports::Ports;
 use crate::registration::{self, RegistrationState};
+use crate::runtime::{self, HostContainers, Runtime};
 use crate::spec::{Kind, MemberSpec, Mode, Spec};
 use crate::supervisor::FileLock;
 use crate::supervisor::client::{SupervisorClient, this_program};
 
 const PLANE_LINE: &str = "control plane";
-/// The command that checks and prepares this host; it needs no testbed.
-const PREPARE: &str = "flotilla prepare --provisioner lxd";
 const NODES_POLL: Duration = Duration::from_millis(100);
 
 pub async fn up(
@@ -35,13 +38,25 @@ pub async fn up(
     wanted: &UpOptions,
     patience: Duration,
 ) -> anyhow::Result<()> {
-    let is_new = !place.directory().exists();
+    let is_new = !place.spec_file().exists();
+    let had_directory = place.directory().exists();
     let outcome = up_locked(console, place, wanted, patience).await;
-    if outcome.is_err() && is_new && !place.spec_file().exists() {
+    let Err(error) = outcome else { return Ok(()) };
+    if !is_new || wanted.retain {
+        return Err(error);
+    }
+    if place.spec_file().exists() {
+        let removed = lifecycle::delete(console, place).await;
+        return Err(match removed {
+            Ok(()) => error.context("the new testbed was removed because it did not start; --retain keeps it"),
+            Err(left) => error.context(format!("the new testbed did not start, and was not removed: {left:#}")),
+        });
+    }
+    if !had_directory {
         // Nothing was started: leave no trace.
         let _ = std::fs::remove_dir_all(place.directory());
     }
-    outcome
+    Err(error)
 }
 
 async fn up_locked(
@@ -54,15 +69,31 @@ async fn up_locked(
     let existing = Spec::load(place)?;
     let is_running = SupervisorClient::find(place).await?.is_some();
     let mut ports = Ports::new(existing.iter().flat_map(ports_of));
-    let spec = plan(existing, wanted, &mut ports, is_running, place)?;
+    let wanted = UpOptions { containers: HostContainers::gather(), ..wanted.clone() };
+    let spec = plan(existing, &wanted, &mut ports, is_running, place)?;
     check_provisioner(place, &spec).await?;
     spec.save(place)?;
     for note in &ports.notes {
         console.note(note);
     }
+    if !spec.bind.is_loopback() {
+        console.warn("everyone who reaches this host can use the registry and connect to the clusters (--bind)");
+    }
     let display = bring_up(console, place, spec.clone(), patience).await?;
+    link_kubeconfigs(console, place, &spec)?;
     let web_console = web_console(place, &spec).await;
-    print_next(console, place, &spec, display.elapsed(), &web_console)
+    print_next(console, place, &spec, &wanted.containers, display.elapsed(), &web_console)
+}
+
+/// Links the kubeconfigs to the paths that Karmada's guides use.
+fn link_kubeconfigs(console: &Console, place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
+    let Some(folders) = LinkFolders::of_this_host().filter(|_| spec.links) else { return Ok(()) };
+    let new = folders.create(place, spec)?;
+    if !new.is_empty() {
+        let names: Vec<String> = new.iter().map(|link| link.display().to_string()).collect();
+        console.note(format!("linked {} (--no-links leaves them out)", names.join(", ")));
+    }
+    Ok(())
 }
 
 /// Locks a testbed that must exist.
@@ -107,7 +138,7 @@ pub async fn bring_up(
         if result.is_ok() {
             plane_is_up.send_replace(true);
         }
-        let ready = format!("ready on 127.0.0.1:{}", plane_bed.spec.plane_port);
+        let ready = format!("ready on {}", plane_bed.spec.address(plane_bed.spec.plane_port));
         (line, PLANE_LINE.to_owned(), result.map(|()| ready))
     });
     for member in bed.spec.members.clone() {
@@ -115,19 +146,20 @@ pub async fn bring_up(
         let faults = Arc::clone(&healed);
         parts.spawn(async move {
             let result = bring_member(&bed, &member, &faults, &line, seen, deadline).await;
-            (line, member.name.clone(), result.map(|()| ready_text(&member)))
+            (line, member.name.clone(), result.map(|()| ready_text(&bed.spec, &member)))
         });
     }
     if let Some(port) = bed.spec.registry_port {
         let (line, bed) = (display.line(REGISTRY), Arc::clone(&bed));
         parts.spawn(async move {
             let result = bed.start_registry(&line, deadline).await;
-            (line, REGISTRY.to_owned(), result.map(|()| format!("ready on 127.0.0.1:{port}")))
+            (line, REGISTRY.to_owned(), result.map(|()| format!("ready on {}", bed.spec.address(port))))
         });
     }
     let outcome = gather(place, parts).await;
     write_merged(place, &bed.spec)?;
     outcome?;
+    kubeconfig_secret::publish(&open(&place.plane_config())?, place).await?;
     faults::forget_all(place, &healed)?;
     for fault in healed.described() {
         console.note(format!("healed: {fault}"));
@@ -135,11 +167,11 @@ pub async fn bring_up(
     Ok(display)
 }
 
-fn ready_text(member: &MemberSpec) -> String {
+fn ready_text(spec: &Spec, member: &MemberSpec) -> String {
     let mode = if member.mode == Mode::Pull { "pull" } else { "push" };
     match &member.source {
         Some(source) => format!("ready, {mode}, your cluster from {}", source.kubeconfig.display()),
-        None => format!("ready on 127.0.0.1:{}, {mode}", member.port),
+        None => format!("ready on {}, {mode}, {}", spec.address(member.port), member.runtime().name()),
     }
 }
 
@@ -162,7 +194,7 @@ async fn gather(
     if !problems.is_empty() {
         problems.sort();
         problems.dedup();
-        bail!("the testbed is not complete; retry with `{}`\n{}", place.command("up"), problems.join("\n"));
+        bail!("the testbed is not complete; retry with `{}`\n{}", place.hint(&Hint::Up), problems.join("\n"));
     }
     Ok(())
 }
@@ -242,11 +274,15 @@ async fn remove_surplus_nodes(client: &ClusterClient, member: &MemberSpec) -> an
     Ok(())
 }
 
-/// Returns the simulated nodes whose number is higher than the number of nodes.
+/// Returns the nodes of a member of ours whose number is higher than the number of nodes.
 fn surplus_nodes<'a>(member: &MemberSpec, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let is_simulated =
-        member.source.is_none() && member.runtime.as_deref().is_none_or(|runtime| runtime == "simulated");
-    let Some(count) = member.nodes.filter(|_| is_simulated) else { return Vec::new() };
+    let count = match (&member.source, member.runtime()) {
+        (Some(_), _) => None,
+        // This host is the only node.
+        (None, Runtime::Containerd) => Some(1),
+        (None, Runtime::Simulated) => member.nodes,
+    };
+    let Some(count) = count else { return Vec::new() };
     let prefix = format!("{}-node-", member.name);
     let number = |name: &str| name.strip_prefix(&prefix)?.parse::<u32>().ok();
     names.filter(|name| number(name).is_some_and(|number| number > count)).map(str::to_owned).collect()
@@ -256,7 +292,7 @@ fn surplus_nodes<'a>(member: &MemberSpec, names: impl Iterator<Item = &'a str>) 
 async fn check_provisioner(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     match Testbed::connect_provisioner(place, spec).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(error.context(format!("run `{PREPARE}` to check this host"))),
+        Err(error) => Err(error.context(format!("run `{}` to check this host", place.hint(&Hint::PrepareLxd)))),
     }
 }
 
@@ -273,6 +309,7 @@ fn print_next(
     console: &Console,
     place: &TestbedDir,
     spec: &Spec,
+    containers: &HostContainers,
     took: Duration,
     web_console: &str,
 ) -> anyhow::Result<()> {
@@ -281,7 +318,8 @@ fn print_next(
         1 => "1 member".to_owned(),
         count => format!("{count} members"),
     };
-    let registry = spec.registry_port.map(|port| format!(" and a registry on 127.0.0.1:{port}")).unwrap_or_default();
+    let registry =
+        spec.registry_port.map(|port| format!(" and a registry on {}", spec.address(port))).unwrap_or_default();
     console.line(format!(
         "\nThe testbed is ready after {:.1}s: a control plane, {members}{registry}.\n\n  \
          export KUBECONFIG={}\n  \
@@ -289,14 +327,15 @@ fn print_next(
          {}{}\n\n\
          Web console, signed in by this link once (`{}` prints another; the certificate is the testbed's own):\n  \
          {web_console}\n\n\
-         It keeps running when this terminal closes: `{}` shows it, `{}` stops it.",
+         {}It keeps running when this terminal closes: `{}` shows it, `{}` stops it.",
         took.as_secs_f32(),
-        place.merged_config().display(),
+        quoted(&place.merged_config()),
         first.unwrap_or_default(),
-        place.command("demo nginx"),
-        place.plane_command("console"),
-        place.command("status"),
-        place.command("down"),
+        place.hint(&Hint::Demo("nginx")),
+        place.hint(&Hint::Console),
+        runtime::describe(spec, containers, place).map(|text| text + "\n").unwrap_or_default(),
+        place.hint(&Hint::Status),
+        place.hint(&Hint::Down),
     ))?;
     Ok(())
 }
@@ -317,7 +356,7 @@ mod tests {
         assert_eq!(surplus_nodes(member, names.into_iter()), ["member1-node-2", "member1-node-10"]);
         let unknown = MemberSpec { nodes: None, ..member.clone() };
         assert!(surplus_nodes(&unknown, names.into_iter()).is_empty());
-        let containers = MemberSpec { runtime: Some("containerd".into()), ..member.clone() };
-        assert!(surplus_nodes(&containers, names.into_iter()).is_empty());
+        let containers = MemberSpec { runtime: Some(Runtime::Containerd), nodes: Some(9), ..member.clone() };
+        assert_eq!(surplus_nodes(&containers, names.into_iter()), ["member1-node-2", "member1-node-10"]);
     }
 }

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use ::testbed::hint::Hint;
 use ::testbed::place::TestbedDir;
 use ::testbed::plan::{Members, UpOptions, plan};
 use ::testbed::ports::Ports;
+use ::testbed::runtime::{HostContainers, RuntimeChoice};
 use ::testbed::spec::{Kind, Source};
 use ::testbed::supervisor::client::supervise_arguments;
 use membership::ClusterLocation;
@@ -69,6 +71,60 @@ fn every_option_has_a_help_text() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// Calls the function with every visible command and its path.
+fn each_command(command: &clap::Command, path: &str, look: &mut impl FnMut(&clap::Command, &str)) {
+    look(command, path);
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        each_command(sub, &format!("{path} {}", sub.get_name()), look);
+    }
+}
+
+#[test]
+fn clusters_and_namespaces_have_the_same_short_flags_everywhere() {
+    let mut wrong = Vec::new();
+    each_command(&Cli::command(), "flotilla", &mut |command, path| {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let wanted = match arg.get_long() {
+                // `up --cluster` and `agent` name clusters in another sense.
+                Some("cluster" | "clusters") if !path.ends_with(" up") => Some('C'),
+                Some("namespace") if !path.contains(" agent") => Some('n'),
+                _ => None,
+            };
+            if wanted.is_some() && arg.get_short() != wanted {
+                wrong.push(format!("{path} --{}", arg.get_long().unwrap_or_default()));
+            }
+        }
+    });
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn help_has_one_layout_and_is_wrapped() {
+    let mut command = one_layout(program::adapt(Cli::command(), "flotilla"));
+    command.build();
+    each_command(&command, "flotilla", &mut |command, path| {
+        let (short, long) = (command.clone().render_help().to_string(), command.clone().render_long_help().to_string());
+        // The long description of the command itself may differ.
+        let options = |text: &str| text.split_once("Usage:").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        let normal =
+            |text: &str| options(text).replace("(see more with '--help')", "").replace("(see a summary with '-h')", "");
+        assert_eq!(normal(&short), normal(&long), "{path}");
+    });
+}
+
+#[test]
+fn every_hint_is_a_valid_command_line() {
+    let place = TestbedDir::find(Some("/tmp/testbeds".into()), "one").expect("a name");
+    for hint in Hint::all() {
+        let line = place.hint(&hint);
+        // Words that stand for values with a fixed set.
+        let line = line.replace("FAULT", "heal");
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let command = words[1].to_string_lossy().into_owned();
+        check(words, &command);
+    }
+}
+
 #[test]
 fn verbosity_logs_requests_and_not_the_transport() {
     assert_eq!(log_filter("info", None), "info");
@@ -89,8 +145,9 @@ fn every_process_of_a_testbed_is_started_with_valid_flags() {
         UpOptions {
             members: Members::parse("a,b").ok(),
             pull: Some(vec!["all".into()]),
-            nodes: Some(5),
-            runtime: Some("simulated".into()),
+            nodes: Some(1),
+            runtime: Some(RuntimeChoice::Containerd),
+            containers: HostContainers::Available,
             kubernetes_version: Some("1.33.2".into()),
             ..base
         },

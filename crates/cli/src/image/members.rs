@@ -6,12 +6,16 @@ use std::sync::Arc;
 use ::oci_registry::distribute::{ContainerdSink, ImageSink, ImportOutcome, MachineSink, RemoteMachine, SimulatedSink};
 use ::oci_registry::name::Reference;
 use ::testbed::Testbed;
-use ::testbed::place::{DEFAULT_NAME, TestbedDir};
+use ::testbed::hint::Hint;
+use ::testbed::place::TestbedDir;
+use ::testbed::runtime::Runtime;
 use ::testbed::spec::{Kind, MemberSpec, Spec};
 use anyhow::Context;
 use async_trait::async_trait;
 use clap::Args;
 use provisioners::Provisioner;
+
+use crate::testbed::TestbedArgs;
 
 /// Containerd socket of a member in a system container.
 const CONTAINER_SOCKET: &str = "/var/lib/flotilla/containerd/containerd.sock";
@@ -27,30 +31,71 @@ pub struct MembersArgs {
     /// Do not import into members.
     #[arg(long, conflicts_with_all = ["containerd", "clusters"])]
     no_import: bool,
-    /// Directory of testbeds [default: ~/.flotilla].
-    #[arg(long, env = "FLOTILLA_HOME", value_name = "DIR")]
-    home: Option<PathBuf>,
-    /// Name of the testbed.
-    #[arg(long, default_value = DEFAULT_NAME, value_name = "NAME")]
-    name: String,
+    #[command(flatten)]
+    testbed: TestbedArgs,
+}
+
+/// The registry of a testbed on its default port.
+pub const DEFAULT_REGISTRY: &str = "127.0.0.1:32000";
+
+/// Selects a registry: the testbed's unless another is given.
+#[derive(Args)]
+pub struct RegistryArgs {
+    /// Registry [default: the testbed's, else 127.0.0.1:32000].
+    #[arg(long, value_name = "HOST:PORT")]
+    registry: Option<String>,
+    #[command(flatten)]
+    testbed: TestbedArgs,
+}
+
+impl RegistryArgs {
+    pub fn address(&self) -> anyhow::Result<String> {
+        match &self.registry {
+            Some(registry) => Ok(registry.clone()),
+            None => registry_of(&self.testbed.place()?),
+        }
+    }
+
+    /// Explains why a registry may not answer.
+    pub fn unreachable(&self, registry: &str) -> String {
+        match self.testbed.place() {
+            Ok(place) if self.registry.is_none() => {
+                format!("cannot read the registry {registry}; `{}` starts it", place.hint(&Hint::Up))
+            }
+            _ => format!("cannot read the registry {registry}"),
+        }
+    }
+}
+
+/// Returns the address of a testbed's registry.
+pub fn registry_of(place: &TestbedDir) -> anyhow::Result<String> {
+    let port = Spec::load(place)?.and_then(|spec| spec.registry_port);
+    Ok(port.map_or_else(|| DEFAULT_REGISTRY.to_owned(), |port| format!("127.0.0.1:{port}")))
 }
 
 type Sinks = Vec<Box<dyn ImageSink>>;
 
 impl MembersArgs {
+    pub fn place(&self) -> anyhow::Result<TestbedDir> {
+        self.testbed.place()
+    }
+
     /// Returns the image stores, and the testbed's registry if it has one.
     pub async fn sinks(&self) -> anyhow::Result<(Sinks, Option<String>)> {
         if !self.containerd.is_empty() {
             let sink = |(name, socket): &(String, PathBuf)| Box::new(ContainerdSink::new(name, socket)) as Box<_>;
             return Ok((self.containerd.iter().map(sink).collect(), None));
         }
-        let place = TestbedDir::find(self.home.clone(), &self.name)?;
+        let place = self.place()?;
         let found = Spec::load(&place)?;
         let registry = found.as_ref().and_then(|spec| spec.registry_port).map(|port| format!("127.0.0.1:{port}"));
         if self.no_import {
             return Ok((Vec::new(), registry));
         }
-        let hint = "create one with `flotilla up`, use --containerd NAME=SOCKET for other image stores, or --no-import";
+        let hint = format!(
+            "create one with `{}`, use --containerd NAME=SOCKET for other image stores, or --no-import",
+            place.hint(&Hint::Up)
+        );
         let spec = found.with_context(|| format!("no testbed found in {}: {hint}", place.directory().display()))?;
         for name in &self.clusters {
             spec.member(name)?;
@@ -66,7 +111,7 @@ impl MembersArgs {
 
 async fn sink_of(place: &TestbedDir, spec: &Spec, member: &MemberSpec) -> anyhow::Result<Box<dyn ImageSink>> {
     let name = member.name.clone();
-    let has_containers = member.runtime.as_deref() == Some("containerd");
+    let has_containers = member.runtime() == Runtime::Containerd;
     Ok(match spec.provisioner {
         Kind::Kubeconfig => Box::new(OutOfReach { member: name }),
         _ if !has_containers => Box::new(SimulatedSink { member: name }),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::testbed::place::TestbedDir;
 use ::testbed::plan::{Members, UpOptions};
+use ::testbed::runtime::{HostContainers, RuntimeChoice};
 use ::testbed::spec::{Kind, MachineSpec, Source};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -20,13 +21,19 @@ Examples:
   # A second testbed with five members, two of them in pull mode, with ten nodes each
   flotilla up --name big --members 5 --pull member4,member5 --nodes 10
 
+  # Pods as real containers, and as simulations that need no root
+  sudo flotilla up --runtime containerd
+  flotilla up --runtime simulated
+
   # Three named members in pull mode
   flotilla up --members ottawa,robbinsdale,stpetersburg --pull all
 
   # Members in system containers of LXD or Incus; existing clusters as members
   flotilla up --provisioner lxd
   flotilla up --provisioner lxd --microk8s --memory 4GiB
-  flotilla up --cluster east=$HOME/.kube/config:east --cluster west=$HOME/.kube/config:west")]
+  flotilla up --cluster east=$HOME/.kube/config:east --cluster west=$HOME/.kube/config:west
+
+Kubeconfigs, logs and commands compared with Karmada's guides: docs/from-karmada.md")]
 pub struct UpArgs {
     #[command(flatten)]
     place: TestbedArgs,
@@ -42,9 +49,13 @@ pub struct UpArgs {
     /// Provisioner of members [default: process]
     #[arg(long, value_enum, value_name = "WHERE")]
     provisioner: Option<ProvisionerKind>,
-    /// Runtime of pods: simulated or containerd [default: simulated]
-    #[arg(long, value_name = "RUNTIME")]
-    runtime: Option<String>,
+    /// Runtime of pods: containerd runs real containers (needs root, containerd, runc and CNI plugins); auto uses it
+    /// where it can [default: auto]
+    #[arg(long, value_enum, value_name = "RUNTIME")]
+    runtime: Option<RuntimeKind>,
+    /// Address of this host that public ports listen on: 127.0.0.1, or 0.0.0.0 for all [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<std::net::IpAddr>,
     /// Kubernetes version that members report
     #[arg(long, value_name = "VERSION")]
     kubernetes_version: Option<String>,
@@ -75,8 +86,21 @@ pub struct UpArgs {
     /// Do not start a registry
     #[arg(long)]
     no_registry: bool,
+    /// Do not link kubeconfigs to /etc/karmada/karmada-apiserver.config and /root/MEMBER.config (as root)
+    #[arg(long)]
+    no_links: bool,
+    /// Keep a new testbed that failed to start, to examine it
+    #[arg(long)]
+    retain: bool,
     #[command(flatten)]
     patience: TimeoutArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RuntimeKind {
+    Auto,
+    Simulated,
+    Containerd,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -100,7 +124,15 @@ impl UpArgs {
             members: self.members.clone(),
             pull: self.pull.clone(),
             nodes: self.nodes,
-            runtime: self.runtime.clone(),
+            runtime: self.runtime.map(|kind| match kind {
+                RuntimeKind::Auto => RuntimeChoice::Auto,
+                RuntimeKind::Simulated => RuntimeChoice::Simulated,
+                RuntimeKind::Containerd => RuntimeChoice::Containerd,
+            }),
+            containers: HostContainers::Unknown,
+            bind: self.bind,
+            no_links: self.no_links,
+            retain: self.retain,
             kubernetes_version: self.kubernetes_version.clone(),
             provisioner: self.provisioner.map(|kind| match kind {
                 ProvisionerKind::Process => Kind::Process,

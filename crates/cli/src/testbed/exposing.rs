@@ -15,7 +15,10 @@ use super::{Format, TestbedArgs};
 #[command(after_help = "\
 Examples:
   # http://127.0.0.1:9091 is Prometheus in member1, also after its pod is replaced
-  flotilla expose prometheus1 --cluster member1 -n monitoring --pod app.kubernetes.io/name=prometheus --port 9091:9090
+  flotilla expose prometheus1 -C member1 -n monitoring --pod app.kubernetes.io/name=prometheus --port 9091:9090
+
+  # The pods of a Deployment, for all who reach this host
+  flotilla expose web -C member2 --pod deploy/web --port 8080:80 --bind 0.0.0.0
 
   flotilla forwards
   flotilla unexpose prometheus1")]
@@ -28,7 +31,7 @@ pub struct ExposeArgs {
     /// Member the pod runs in
     #[arg(short = 'C', long, value_name = "MEMBER")]
     cluster: String,
-    /// Name of the pod, or labels such as app=web
+    /// Name of the pod, labels such as app=web, or deploy/NAME, sts/NAME, ds/NAME, svc/NAME
     #[arg(long, value_name = "POD")]
     pod: String,
     /// Namespace of the pod
@@ -37,6 +40,9 @@ pub struct ExposeArgs {
     /// Local port and port of the pod, such as 9091:9090, or one port for both
     #[arg(long, value_name = "PORT:PORT")]
     port: String,
+    /// Address of this host to listen on; 0.0.0.0 for all
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    bind: std::net::IpAddr,
 }
 
 #[derive(Args, Debug)]
@@ -76,13 +82,14 @@ pub async fn expose(console: &Console, args: &ExposeArgs) -> anyhow::Result<()> 
         namespace: args.namespace.clone(),
         pod,
         listen,
+        bind: args.bind,
         port,
     };
     supervisor.expose(exposure).await?;
     let reports = supervisor.exposures().await?;
     let report = reports.iter().find(|report| report.exposure.name == args.forward);
     let report = report.context("the forward was closed")?;
-    console.line(format!("forwarding 127.0.0.1:{listen} to {}", destination(report)))?;
+    console.line(format!("forwarding {} to {}", report.exposure.address(), destination(report)))?;
     Ok(())
 }
 
@@ -109,7 +116,7 @@ pub async fn forwards(console: &Console, args: &ForwardsArgs) -> anyhow::Result<
         }
     }
     for report in &exposures {
-        let listen = format!("127.0.0.1:{}", report.exposure.listen);
+        let listen = report.exposure.address().to_string();
         rows.push([report.exposure.name.clone(), report.exposure.cluster.clone(), listen, destination(report)]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();

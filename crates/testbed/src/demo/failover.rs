@@ -8,6 +8,7 @@ use cluster_client::ResourceRef;
 use crate::demo::placement::{deployment, policy, ready_replicas};
 use crate::demo::stage::{CROSSING, DemoContext, object_in};
 use crate::faults::{self, Fault};
+use crate::hint::Hint;
 use crate::spec::Mode;
 
 const BINDINGS: Resource = Resource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings");
@@ -34,12 +35,13 @@ pub async fn play(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
         tolerate("not-ready"),
         tolerate("unreachable"),
     );
-    stage.apply(&(deployment("failover", 2) + &policy("failover", "", &placement))).await?;
+    let image = stage.web_image().await?;
+    stage.apply(&(deployment(&image, "failover", 2) + &policy("failover", "", &placement))).await?;
     let first = placed(stage, None).await?;
     let client = stage.member(&first)?;
     let what = format!("{first} runs it");
     stage.wait(&what, CROSSING, async || ready_replicas(&client, "failover", 2).await).await?;
-    stage.show_own(format!("fault {first} kill"))?;
+    stage.show_own(&Hint::Fault { member: &first, fault: "kill" })?;
     stage.remember_fault(&first);
     faults::inject(stage.console(), &stage.bed.place, &first, Fault::Kill).await?;
     let second = placed(stage, Some(&first)).await?;

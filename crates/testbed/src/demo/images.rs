@@ -1,58 +1,68 @@
-//! Scenarios with containers that really run: an image of one's own, and a program reached on a port per member.
+//! Demos of custom images, and of programs reached on one port per member.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cluster_client::{ListOptions, ResourceRef};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::clusters::NODES;
 use crate::demo::placement::{policy, ready_replicas};
 use crate::demo::stage::{CROSSING, DemoContext};
 use crate::expose::{Exposure, PodChoice};
+use crate::hint::Hint;
+use crate::ports::Ports;
 
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// The first member's; the others follow, as in the seeds.
+/// Port of the first member; the others follow.
 const PROMETHEUS_PORT: u16 = 9091;
 const FLASK_PORT: u16 = 5001;
 
-/// Simulated nodes answer for containers but run none: a page cannot come from them.
-async fn need_containers(stage: &DemoContext<'_>, name: &str) -> anyhow::Result<()> {
-    for member in stage.members() {
-        let nodes = stage.member(&member)?.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
-        let runtime = |node: &object::Object| {
-            node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]).starts_with("simulated://")
-        };
-        if nodes.items.is_empty() || nodes.items.iter().any(|node| runtime(node)) {
-            bail!(
-                "demo {name} needs real containers, but the nodes of {member} are simulated; create a testbed with \
-                 --runtime containerd and another --name"
-            );
-        }
+/// Prints where the pages come from if no containers run.
+fn explain_simulation(stage: &DemoContext<'_>, name: &str) -> anyhow::Result<bool> {
+    if stage.is_simulated() {
+        stage.say(format!("pods are simulated: the page comes from the simulation, not from {name}"))?;
     }
-    Ok(())
+    Ok(stage.is_simulated())
 }
 
-/// The seeds' second application: an image of one's own, in every member without a registry they would pull from.
-pub async fn flask(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
-    need_containers(stage, "flask").await?;
-    let busybox = find(&["/bin/busybox", "/usr/bin/busybox"])
-        .context("the demo image is built from a static busybox: `apt-get install busybox-static`")?;
-    stage.say("a small web server replaces Flask, so that nothing has to be downloaded")?;
-    let mut recipe = Recipe::new()?;
-    recipe.program(busybox).await?;
-    recipe.file("/www/index.html", "Hello from an image of your own\n")?;
-    recipe.command(&["/bin/busybox", "httpd", "-f", "-p", "5000", "-h", "/www"]);
-    let image = "docker.io/flotilla/flask:demo";
+fn busybox() -> anyhow::Result<&'static Path> {
+    find(&["/bin/busybox", "/usr/bin/busybox"])
+        .context("the demo image is built from a static busybox: `apt-get install busybox-static`")
+}
+
+/// Builds and distributes the image of a small web server on port 80, and returns its name.
+pub async fn web(stage: &DemoContext<'_>) -> anyhow::Result<String> {
+    stage.say("a small web server replaces nginx, so that nothing has to be downloaded")?;
+    let mut recipe = Recipe::new(stage, "web")?;
+    recipe.program(busybox()?).await?;
+    recipe.file("/www/index.html", "Hello from a container\n")?;
+    recipe.command(&["/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"]);
+    let image = "flotilla/web:demo";
     distribute(stage, &recipe, image).await?;
+    Ok(image.to_owned())
+}
+
+/// A custom image in every member, without a registry they would pull from.
+pub async fn flask(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
+    let image = "docker.io/flotilla/flask:demo";
+    if !explain_simulation(stage, "Flask")? {
+        let busybox = busybox()?;
+        stage.say("a small web server replaces Flask, so that nothing has to be downloaded")?;
+        let mut recipe = Recipe::new(stage, "flask")?;
+        recipe.program(busybox).await?;
+        recipe.file("/www/index.html", "Hello from an image of your own\n")?;
+        recipe.command(&["/bin/busybox", "httpd", "-f", "-p", "5000", "-h", "/www"]);
+        distribute(stage, &recipe, image).await?;
+    }
     serve_everywhere(stage, "flask", image, 5000, FLASK_PORT).await
 }
 
 pub async fn prometheus(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
-    need_containers(stage, "prometheus").await?;
+    if explain_simulation(stage, "Prometheus")? {
+        return serve_everywhere(stage, "prometheus", "prom/prometheus:latest", 9090, PROMETHEUS_PORT).await;
+    }
     let Some(program) = find(&["/usr/bin/prometheus", "/usr/local/bin/prometheus"]) else {
         let registry = stage.bed.spec.registry_port.context("prometheus needs the registry of the testbed")?;
         let image = format!("localhost:{registry}/prom/prometheus:latest");
@@ -60,7 +70,7 @@ pub async fn prometheus(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
             .say(format!("no Prometheus is installed here, so {image} must be in the registry (see image preload)"))?;
         return serve_everywhere(stage, "prometheus", &image, 9090, PROMETHEUS_PORT).await;
     };
-    let mut recipe = Recipe::new()?;
+    let mut recipe = Recipe::new(stage, "prometheus")?;
     recipe.program(program).await?;
     recipe.file("/etc/prometheus.yml", "global: {scrape_interval: 15s}\nscrape_configs: []\n")?;
     recipe.file("/data/.keep", "")?;
@@ -82,9 +92,9 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn new() -> anyhow::Result<Self> {
-        let name = format!("flotilla-demo-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+    /// The directory stays, so that the printed command can be run again.
+    fn new(stage: &DemoContext<'_>, name: &str) -> anyhow::Result<Self> {
+        let directory = stage.bed.place.directory().join("images").join(name);
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         Ok(Self { directory, lines: vec!["FROM scratch".to_owned()] })
     }
@@ -120,22 +130,17 @@ impl Recipe {
     }
 }
 
-impl Drop for Recipe {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 /// Build, save, push, import: as `flotilla image distribute` does.
 async fn distribute(stage: &DemoContext<'_>, recipe: &Recipe, image: &str) -> anyhow::Result<()> {
     let dockerfile = recipe.lines.join("\n") + "\n";
     std::fs::write(recipe.directory.join("Dockerfile"), &dockerfile).context("cannot write a Dockerfile")?;
     stage.say(format!("the Dockerfile:\n{}", dockerfile.trim_end()))?;
     let place = &stage.bed.place;
-    stage.show_own(format!("image distribute {} -t {image}", recipe.directory.display()))?;
+    let push = stage.bed.spec.registry_port.is_some();
+    stage.show_own(&Hint::Distribute { context: &recipe.directory, image, push })?;
     let mut command = tokio::process::Command::new(&stage.bed.program);
     command.args(["image", "distribute"]).arg(&recipe.directory).args(["-t", image]);
-    if stage.bed.spec.registry_port.is_none() {
+    if !push {
         command.arg("--no-push");
     }
     command.arg("--home").arg(place.home()).args(["--name", place.name()]).kill_on_drop(true);
@@ -170,20 +175,25 @@ spec:
 "
     );
     let placement = format!("{{clusterAffinity: {{clusterNames: [{}]}}}}", members.join(", "));
+    let mut ports = Ports::new([]);
     stage.apply(&(workload + &policy(name, "", &placement))).await?;
-    for (member, listen) in members.iter().zip(first_port..) {
+    for (member, usual) in members.iter().zip(first_port..) {
+        // Another testbed may use the usual port.
+        let listen = if ports.is_free(usual) { usual } else { ports.any()? };
         let client = stage.member(member)?;
         let what = format!("{member} runs it");
         stage.wait(&what, CROSSING * 3, async || ready_replicas(&client, name, 1).await).await?;
         let forward = format!("{name}-{member}");
-        stage.show_own(format!("expose {forward} --cluster {member} --pod app={name} --port {listen}:{port}"))?;
+        let pod = format!("app={name}");
+        stage.show_own(&Hint::Expose { name: &forward, member, pod: &pod, ports: (listen, port) })?;
         let exposure = Exposure {
             name: forward.clone(),
             cluster: member.clone(),
             kubeconfig: stage.bed.place.member_config(member),
             namespace: "default".to_owned(),
-            pod: PodChoice::Selector(format!("app={name}")),
+            pod: PodChoice::Selector(pod),
             listen,
+            bind: [127, 0, 0, 1].into(),
             port,
         };
         stage.bed.supervisor.expose(exposure).await?;

@@ -4,12 +4,13 @@ use api::Resource;
 use cluster_client::{ClusterClient, ResourceRef};
 
 use crate::demo::stage::{CROSSING, DemoContext, object_in};
+use crate::ports::REGISTRY_PORT;
 
 pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
 const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "ConfigMap", "configmaps");
 
-/// A Deployment of nginx.
-pub fn deployment(name: &str, replicas: u32) -> String {
+/// A Deployment of a web server.
+pub fn deployment(image: &str, name: &str, replicas: u32) -> String {
     format!(
         "apiVersion: apps/v1
 kind: Deployment
@@ -20,7 +21,7 @@ spec:
   template:
     metadata: {{labels: {{app: {name}}}}}
     spec:
-      containers: [{{name: main, image: 'nginx:1.27'}}]
+      containers: [{{name: main, image: '{image}'}}]
 "
     )
 }
@@ -43,7 +44,8 @@ pub async fn nginx(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let names = members.join(", ");
     let placement = format!("{{clusterAffinity: {{clusterNames: [{names}]}}}}");
-    stage.apply(&(deployment("nginx", 2) + &policy("nginx", "", &placement))).await?;
+    let image = stage.web_image().await?;
+    stage.apply(&(deployment(&image, "nginx", 2) + &policy("nginx", "", &placement))).await?;
     for member in &members {
         let client = stage.member(member)?;
         let what = format!("{member} runs 2 replicas");
@@ -60,6 +62,10 @@ pub async fn overrides(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     let members = stage.members();
     let special = members.first().cloned().unwrap_or_default();
     let placement = format!("{{clusterAffinity: {{clusterNames: [{}]}}}}", members.join(", "));
+    let image = stage.web_image().await?;
+    let port = stage.bed.spec.registry_port;
+    anyhow::ensure!(port.is_some() || stage.is_simulated(), "demo overrides needs the registry of the testbed");
+    let registry = format!("localhost:{}", port.unwrap_or(REGISTRY_PORT));
     let overriding = format!(
         "---
 apiVersion: policy.karmada.io/v1alpha1
@@ -70,16 +76,18 @@ spec:
   overrideRules:
   - targetCluster: {{clusterNames: [{special}]}}
     overriders:
-      imageOverrider: [{{component: Registry, operator: add, value: 'localhost:32000'}}]
+      imageOverrider: [{{component: Registry, operator: add, value: '{registry}'}}]
       labelsOverrider: [{{operator: add, value: {{place: special}}}}]
 "
     );
-    stage.apply(&(overriding + "---\n" + &deployment("overrides", 1) + &policy("overrides", "", &placement))).await?;
+    stage
+        .apply(&(overriding + "---\n" + &deployment(&image, "overrides", 1) + &policy("overrides", "", &placement)))
+        .await?;
     for member in &members {
         let client = stage.member(member)?;
-        let image = if *member == special { "localhost:32000/nginx:1.27" } else { "nginx:1.27" };
+        let image = if *member == special { format!("{registry}/{image}") } else { image.clone() };
         let what = format!("{member} has the image {image}");
-        stage.wait(&what, CROSSING, async || image_is(&client, "overrides", image).await).await?;
+        stage.wait(&what, CROSSING, async || image_is(&client, "overrides", &image).await).await?;
     }
     for member in &members {
         let client = stage.member(member)?;
@@ -106,7 +114,8 @@ pub async fn spread(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
          replicaDivisionPreference: Weighted, weightPreference: {{staticWeightList: [\
          {{targetCluster: {{clusterNames: [{first}]}}, weight: 2}}, {{targetCluster: {{clusterNames: [{second}]}}, weight: 1}}]}}}}}}"
     );
-    stage.apply(&(deployment("spread", 9) + &policy("spread", "", &placement))).await?;
+    let image = stage.web_image().await?;
+    stage.apply(&(deployment(&image, "spread", 9) + &policy("spread", "", &placement))).await?;
     for (member, replicas) in [(first, 6), (second, 3)] {
         let client = stage.member(member)?;
         let what = format!("{member} runs {replicas} of 9");
@@ -115,7 +124,7 @@ pub async fn spread(stage: &mut DemoContext<'_>) -> anyhow::Result<()> {
     stage.show(None, &["get", "resourcebinding", "spread-deployment"]).await?;
     stage.say("at most two clusters, whichever they are")?;
     let placement = "{spreadConstraints: [{spreadByField: cluster, minGroups: 2, maxGroups: 2}]}";
-    stage.apply(&(deployment("few", 1) + &policy("few", "", placement))).await?;
+    stage.apply(&(deployment(&image, "few", 1) + &policy("few", "", placement))).await?;
     let clients: Vec<ClusterClient> = members.iter().map(|member| stage.member(member)).collect::<Result<_, _>>()?;
     stage
         .wait("exactly two members run it", CROSSING, async || {
@@ -137,7 +146,7 @@ metadata: {name: settings, namespace: default}
 data: {color: blue}
 ---
 ";
-    let mut workload = deployment("dependencies", 1);
+    let mut workload = deployment(&stage.web_image().await?, "dependencies", 1);
     workload.push_str("      volumes: [{name: settings, configMap: {name: settings}}]\n");
     let placement = format!("{{clusterAffinity: {{clusterNames: [{first}]}}}}");
     stage

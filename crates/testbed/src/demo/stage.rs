@@ -17,6 +17,9 @@ use tokio::time::Instant;
 
 use crate::bed::Testbed;
 use crate::clusters::open;
+use crate::demo::images;
+use crate::hint::Hint;
+use crate::runtime::Runtime;
 
 const FIELD_MANAGER: &str = "flotilla-demo";
 const POLL: Duration = Duration::from_millis(100);
@@ -50,6 +53,21 @@ impl<'a> DemoContext<'a> {
 
     pub fn members(&self) -> Vec<String> {
         self.bed.spec.members.iter().map(|member| member.name.clone()).collect()
+    }
+
+    /// Reports whether pods of the members are simulated.
+    pub fn is_simulated(&self) -> bool {
+        self.bed.spec.members.iter().all(|member| member.source.is_none() && member.runtime() == Runtime::Simulated)
+    }
+
+    /// Returns the image of a web server on port 80. Where containers run, it is built and distributed here, so that
+    /// nothing has to be downloaded.
+    pub async fn web_image(&mut self) -> anyhow::Result<String> {
+        let runs_containers = self.bed.spec.members.iter().any(|member| member.runtime() == Runtime::Containerd);
+        match runs_containers {
+            true => images::web(self).await,
+            false => Ok("nginx:1.27".to_owned()),
+        }
     }
 
     pub fn console(&self) -> &'a Console {
@@ -114,8 +132,8 @@ impl<'a> DemoContext<'a> {
     }
 
     /// Prints a flotilla command that the library runs.
-    pub fn show_own(&self, line: impl std::fmt::Display) -> anyhow::Result<()> {
-        Ok(self.console.line(format!("$ {}", self.bed.place.command(&line.to_string())))?)
+    pub fn show_own(&self, hint: &Hint<'_>) -> anyhow::Result<()> {
+        Ok(self.console.line(format!("$ {}", self.bed.place.hint(hint)))?)
     }
 
     /// Waits until the condition holds, and prints it.
@@ -158,11 +176,11 @@ impl<'a> DemoContext<'a> {
         self.say("cleaning up")?;
         let faulty = std::mem::take(&mut self.faulty);
         for member in faulty.clone() {
-            self.show_own(format!("fault {member} heal"))?;
+            self.show_own(&Hint::Fault { member: &member, fault: "heal" })?;
             crate::faults::heal(self.console, &self.bed.place, &member).await?;
         }
         for name in std::mem::take(&mut self.exposed) {
-            self.show_own(format!("unexpose {name}"))?;
+            self.show_own(&Hint::Unexpose(&name))?;
             self.bed.supervisor.unexpose(&name).await?;
         }
         let mapper = RestMapper::new(self.plane.clone());

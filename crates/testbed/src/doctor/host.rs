@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use provisioners::host::{Check as HostCheck, CheckStatus, HostUse, gather, judge as judge_host};
 
 use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use crate::runtime::Runtime;
 use crate::spec::Kind;
 
 pub struct Host;
@@ -21,12 +22,12 @@ impl Check for Host {
         }
         let wanted = HostUse {
             lxd: bed.is_some_and(|(_, spec)| spec.provisioner == Kind::Lxd),
-            containerd: bed.is_some_and(|(_, spec)| {
-                spec.members.iter().any(|member| member.runtime.as_deref() == Some("containerd"))
-            }),
+            containerd: bed
+                .is_some_and(|(_, spec)| spec.members.iter().any(|member| member.runtime() == Runtime::Containerd)),
             bridge: None,
             // The next check covers ports.
             ports: Vec::new(),
+            needs_ports: true,
             home: bed.map(|(place, _)| place.directory().to_owned()).unwrap_or_else(std::env::temp_dir),
         };
         let checks = tokio::task::spawn_blocking(move || judge_host(&gather(&wanted), &wanted)).await;

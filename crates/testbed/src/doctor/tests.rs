@@ -412,6 +412,7 @@ fn forwards_without_a_target_are_found() {
             namespace: "monitoring".into(),
             pod: PodChoice::Name("p".into()),
             listen: 9091,
+            bind: [127, 0, 0, 1].into(),
             port: 9090,
         };
         let report = ExposureReport { exposure, leads_to: None, problem: problem.map(str::to_owned) };

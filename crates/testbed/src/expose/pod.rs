@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use api::Resource;
 use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::Object;
 use provisioners::process::forward::{Dial, Pipe};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
@@ -114,7 +116,42 @@ impl Dial for Following {
     }
 }
 
-/// Parses the value of `--pod`: labels, or the name of a pod. A pod that its owner would replace by another is
+/// Kinds that select pods, with the names kubectl has for them and the field of their labels.
+const OWNERS: [(&[&str], Resource, &[&str]); 4] = [
+    (&["svc", "service", "services"], Resource::namespaced("", "v1", "Service", "services"), &["spec", "selector"]),
+    (
+        &["deploy", "deployment", "deployments"],
+        Resource::namespaced("apps", "v1", "Deployment", "deployments"),
+        &["spec", "selector", "matchLabels"],
+    ),
+    (
+        &["sts", "statefulset", "statefulsets"],
+        Resource::namespaced("apps", "v1", "StatefulSet", "statefulsets"),
+        &["spec", "selector", "matchLabels"],
+    ),
+    (
+        &["ds", "daemonset", "daemonsets"],
+        Resource::namespaced("apps", "v1", "DaemonSet", "daemonsets"),
+        &["spec", "selector", "matchLabels"],
+    ),
+];
+
+/// Returns the pods of a workload or Service, such as `deploy/web`.
+async fn pods_of(client: &ClusterClient, namespace: &str, kind: &str, name: &str) -> anyhow::Result<PodChoice> {
+    let known = OWNERS.iter().find(|(names, _, _)| names.contains(&kind.to_lowercase().as_str()));
+    let Some((_, resource, path)) = known else {
+        bail!("--pod {kind}/{name}: expected deploy/NAME, sts/NAME, ds/NAME or svc/NAME");
+    };
+    let owner = client.find(ResourceRef::namespaced(&resource.gvr(), namespace, name)).await?;
+    let owner = owner.with_context(|| format!("--pod: {kind}/{name} not found in namespace {namespace}"))?;
+    let labels = owner.get(path).and_then(Value::as_object);
+    let labels: Vec<String> =
+        labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+    anyhow::ensure!(!labels.is_empty(), "--pod: {kind}/{name} selects no pods by labels");
+    Ok(PodChoice::Selector(labels.join(",")))
+}
+
+/// Parses the value of `--pod`: labels, a workload or Service, or the name of a pod. A pod that its owner would replace by another is
 /// followed by its labels.
 pub async fn understand(client: &ClusterClient, namespace: &str, typed: &str) -> anyhow::Result<PodChoice> {
     if typed.contains(['=', '!', ',', '(']) {
@@ -122,9 +159,12 @@ pub async fn understand(client: &ClusterClient, namespace: &str, typed: &str) ->
             .map_err(|error| anyhow!("--pod {typed:?} selects nothing: {error}"))?;
         return Ok(PodChoice::Selector(typed.to_owned()));
     }
+    if let Some((kind, name)) = typed.split_once('/') {
+        return pods_of(client, namespace, kind, name).await;
+    }
     let pod = client.find(ResourceRef::namespaced(&PODS.gvr(), namespace, typed)).await?;
     let Some(pod) = pod else {
-        bail!("there is no pod {typed} in namespace {namespace}; say labels such as --pod app=web for pods to come");
+        bail!("pod {typed} not found in namespace {namespace}; use labels such as --pod app=web for future pods");
     };
     let labels: Vec<String> = pod
         .labels()
@@ -165,7 +205,7 @@ fn choose(pods: &[Arc<Object>]) -> Option<&Arc<Object>> {
 #[cfg(test)]
 mod tests {
     use cluster_client::testing::MemoryApi;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -193,6 +233,13 @@ mod tests {
         assert_eq!(understood("lone").await.unwrap(), PodChoice::Name("lone".into()));
         assert_eq!(understood("app=web").await.unwrap(), PodChoice::Selector("app=web".into()));
         assert!(understood("missing").await.is_err());
+        let mut service = OWNERS[0].1.object("default", "web");
+        service.set(&["spec", "selector"], json!({"app": "web", "tier": "front"}));
+        api.seed(&OWNERS[0].1.gvr(), service);
+        assert_eq!(understood("svc/web").await.unwrap(), PodChoice::Selector("app=web,tier=front".into()));
+        for wrong in ["svc/missing", "node/web"] {
+            assert!(understood(wrong).await.is_err(), "{wrong}");
+        }
     }
 
     #[tokio::test]

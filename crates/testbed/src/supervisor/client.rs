@@ -13,6 +13,7 @@ use provisioners::{Condition, Error, Forward, Machine, Output, Provisioner};
 use tokio::time::Instant;
 
 use crate::expose::{Exposure, ExposureReport};
+use crate::hint::Hint;
 use crate::place::TestbedDir;
 use crate::supervisor::protocol::{Answer, Request};
 use crate::supervisor::{FileLock, socket};
@@ -43,7 +44,7 @@ impl SupervisorClient {
                 "the testbed {} in {} is not running; `{}` starts it",
                 place.name(),
                 place.home().display(),
-                place.command("up")
+                place.hint(&Hint::Up)
             )
         })
     }
@@ -138,7 +139,7 @@ impl SupervisorClient {
     async fn ask(&self, request: &Request) -> Result<Answer, Error> {
         let lost = |why: String| Error::Host {
             problem: format!("the supervisor of the testbed {} does not answer: {why}", self.place.name()),
-            remedy: format!("start it again with `{}`", self.place.command("up")),
+            remedy: format!("start it again with `{}`", self.place.hint(&Hint::Up)),
         };
         let mut stream = socket::connect(&self.place.socket()).await.map_err(|error| lost(error.to_string()))?;
         socket::send(&mut stream, request).await.map_err(|error| lost(error.to_string()))?;
