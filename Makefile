@@ -9,11 +9,12 @@ KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok c
 KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent
 
 .PHONY: kube-and-karmada
-.PHONY: help up dist down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
+.PHONY: help up dist image down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
-	@echo "make dist   build the fully optimised binary, target/dist/flotilla"
+	@echo "make dist   build the fully optimised binary, target/dist/flotilla, and man pages"
+	@echo "make image  build the container image as an archive, target/dist/flotilla-image.tar"
 	@echo "make down   stop it and keep its data"
 	@echo "make test   install the test dependencies and run all tests"
 	@echo "make check  check formatting, lints and source rules only"
@@ -29,6 +30,11 @@ up: setup
 # The fully optimised binary, which benchmarks and releases use.
 dist: setup
 	cargo build --profile dist --locked -p cli
+	./target/dist/flotilla man target/dist/man
+
+# The container image that charts, Compose file and `flotilla register` name.
+image: dist
+	tools/image target/dist/flotilla target/dist/flotilla-image.tar
 
 down:
 	./target/local/flotilla down

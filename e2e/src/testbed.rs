@@ -36,7 +36,12 @@ impl Testbed {
     }
 
     pub fn bring_up(&self, arguments: &[&str]) -> String {
-        let mut all = vec!["up", "--port=0", "--registry-port=0", "--member-port=0"];
+        let mut all = vec!["up", "--port=0", "--registry-port=0", "--member-port=0", "--no-links"];
+        // Tests choose the runtime explicitly: the default depends on the machine.
+        let is_chosen = |word: &&str| word.starts_with("--runtime") || word.starts_with("--cluster");
+        if !arguments.iter().any(is_chosen) {
+            all.push("--runtime=simulated");
+        }
         all.extend(arguments);
         self.run_ok(&all)
     }

@@ -136,8 +136,37 @@ fn three_members_in_system_containers_are_joined_ready_and_removed() {
     bed.run_ok(&["up"]);
     assert_eq!(MEMBERS.map(|member| process_of(&bed, member)), before);
     let ports = MEMBERS.map(|member| port_of(&bed, member));
+    microk8s_needs_snap(&home);
     bed.run_ok(&["down", "--delete"]);
     nothing_is_left(&bed, &ports);
+}
+
+/// MicroK8s is installed with snap: an image without it is refused, and the failed testbed is removed.
+fn microk8s_needs_snap(home: &tempfile::TempDir) {
+    let images = Command::new("lxc").args(["image", "list", "--format=csv", "-c", "F"]).output();
+    let images = images.map(|output| text(&output)).unwrap_or_default();
+    let Some(image) = images.lines().find(|line| line.len() == 64) else {
+        test_skip::skip("no image of this LXD can be listed; MicroK8s without snap is not tried");
+        return;
+    };
+    let bed = Testbed::at(home.path(), &format!("snap{}", std::process::id()));
+    let image = format!("--image=local:{image}");
+    let words = [
+        "up",
+        "--provisioner=lxd",
+        "--microk8s",
+        &image,
+        "--members=1",
+        "--no-registry",
+        "--no-links",
+        "--port=0",
+        "--member-port=0",
+    ];
+    let refused = bed.flotilla(&words);
+    let said = text(&refused);
+    assert!(!refused.status.success() && said.contains("has no snap"), "{said}");
+    assert!(said.contains("was removed because it did not start"), "{said}");
+    assert!(!bed.directory().exists() && bed.processes().is_empty(), "{:?}", bed.processes());
 }
 
 fn they_are_apart(bed: &Testbed) {
