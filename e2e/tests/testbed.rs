@@ -275,11 +275,12 @@ fn demos_succeed() {
         assert!(said.contains("$ kubectl --kubeconfig") && said.contains("is complete."), "{said}");
     }
     bed.wait(PLANE, &["get", "deploy,pp,op", "-A", "-o=name"], "");
-    // Simulated containers do not serve these pages.
+    // Simulated containers serve a page of the simulation, which is said.
     for scenario in ["flask", "prometheus"] {
-        let refused = bed.flotilla(&["demo", scenario]);
-        assert!(!refused.status.success() && text(&refused).contains("are simulated"), "{}", text(&refused));
+        let said = bed.run_ok(&["demo", scenario]);
+        assert!(said.contains("pods are simulated") && said.contains("is complete."), "{said}");
     }
+    assert!(!bed.run_ok(&["forwards"]).contains("flask"), "forwards of a demo are closed");
     assert!(bed.run_ok(&["demo", "list"]).contains("failover"));
 }
 
@@ -332,12 +333,13 @@ fn a_custom_image_runs_in_a_real_container_and_is_removed() {
     let bed = Testbed::at(directory.path(), "real");
     bed.bring_up(&["--members=1", "--runtime=containerd"]);
     let said = bed.run_ok(&["demo", "flask", "--keep"]);
-    assert!(said.contains("✔ http://127.0.0.1:5001/ answers"), "{said}");
-    eventually("the page is the one that was put into the image", CROSSING, || fetch(5001, "/").contains("200"));
+    let port = said.split("✔ http://127.0.0.1:").nth(1).and_then(|rest| rest.split('/').next()?.parse::<u16>().ok());
+    let port = port.unwrap_or_else(|| panic!("no page answers: {said}"));
+    eventually("the page is the one that was put into the image", CROSSING, || fetch(port, "/").contains("200"));
     // The replacement pod answers on the same port, from its own address.
     assert!(bed.kubectl("member1", &["delete", "pod", "-l", "app=flask", "--wait=false"]).status.success());
     eventually("another pod answers", CROSSING, || {
-        bed.run_ok(&["forwards"]).contains(":5000)") && fetch(5001, "/").contains("200")
+        bed.run_ok(&["forwards"]).contains(":5000)") && fetch(port, "/").contains("200")
     });
     // Even a killed member leaves no container, mount or file behind.
     bed.run_ok(&["fault", "member1", "kill"]);
@@ -346,4 +348,78 @@ fn a_custom_image_runs_in_a_real_container_and_is_removed() {
     let mounts = std::fs::read_to_string("/proc/mounts").expect("a list of mounts");
     assert!(!mounts.contains(&directory.path().display().to_string()), "{mounts}");
     assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 0);
+}
+
+#[test]
+fn a_failed_start_leaves_nothing_behind_and_a_retained_one_can_be_examined() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let bed = Testbed::at(directory.path(), "failed");
+    let words = ["up", "--port=0", "--member-port=0", "--registry-port=0", "--no-links", "--runtime=simulated"];
+    let failing = [&words[..], &["--timeout=1ms"]].concat();
+    let output = bed.flotilla(&failing);
+    assert!(
+        !output.status.success() && text(&output).contains("was removed because it did not start"),
+        "{}",
+        text(&output)
+    );
+    assert!(!bed.directory().exists() && bed.processes().is_empty(), "{:?}", bed.processes());
+    let output = bed.flotilla(&[&failing[..], &["--retain"]].concat());
+    assert!(!output.status.success() && bed.directory().exists(), "{}", text(&output));
+    bed.run_ok(&["logs", "--part", "supervisor"]);
+    bed.run_ok(&["up"]);
+    assert_eq!(bed.status()["ready"], true);
+    let unknown = bed.flotilla(&["logs", "--part", "nosuch"]);
+    assert!(text(&unknown).contains("it has supervisor, karmada, registry, member1"), "{}", text(&unknown));
+    assert!(bed.run_ok(&["logs", "--part=member3-agent", "--tail=1"]).lines().count() <= 1);
+}
+
+#[test]
+fn kubeconfigs_and_ports_are_where_guides_expect_them() {
+    let bed = Testbed::up(&["--members=1", "--bind=0.0.0.0"]);
+    assert!(bed.part("member1")["address"].as_str().is_some_and(|address| address.starts_with("0.0.0.0:")));
+    let secret = [
+        "-n",
+        "karmada-system",
+        "get",
+        "secret",
+        "karmada-kubeconfig",
+        "-o=go-template={{.data.kubeconfig | base64decode}}",
+    ];
+    let kept = std::fs::read_to_string(bed.config(PLANE)).expect("a kubeconfig");
+    assert_eq!(bed.ask(PLANE, &secret), kept.trim());
+    bed.apply(&nginx("web", 1, "member1"));
+    bed.wait("member1", &["get", "deploy", "web", READY_REPLICAS], "1");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let ports = format!("{port}:80");
+    let said =
+        bed.run_ok(&["expose", "web", "-C", "member1", "--pod", "deploy/web", "--port", &ports, "--bind", "0.0.0.0"]);
+    assert!(said.contains(&format!("forwarding 0.0.0.0:{port} to default/web-")), "{said}");
+    eventually("the pod answers", CROSSING, || fetch(port, "/").contains("200"));
+
+    // Images of the registry are listed and removed.
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(directory.path().join("Dockerfile"), "FROM scratch\nCOPY Dockerfile /file\n").expect("written");
+    bed.run_ok(&["image", "distribute", &directory.path().display().to_string(), "-t", "team/app:v1"]);
+    let listed = bed.run_ok(&["image", "list"]);
+    let image = listed.lines().find(|line| line.ends_with("/team/app:v1")).unwrap_or_else(|| panic!("{listed}"));
+    bed.run_ok(&["image", "remove", image]);
+    assert!(!bed.run_ok(&["image", "list"]).contains("team/app"));
+}
+
+#[test]
+fn completion_knows_the_members_of_the_testbed() {
+    let bed = Testbed::up(&["--members=east,west", "--no-registry"]);
+    let home = bed.directory().parent().expect("a home").display().to_string();
+    let complete = |words: &[&str]| {
+        let mut command = Command::new(e2e::flotilla::binary());
+        command.env("FLOTILLA_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+        command.env("FLOTILLA_HOME", &home).env("_CLAP_IFS", " ").arg("--").args(words);
+        text(&command.output().expect("flotilla runs"))
+    };
+    assert!(complete(&["flotilla", "fault", ""]).contains("east"), "{}", complete(&["flotilla", "fault", ""]));
+    assert!(complete(&["flotilla", "expose", "x", "-C", "w"]).contains("west"));
+    assert!(complete(&["flotilla", "demo", "fl"]).contains("flask"));
+    assert!(complete(&["flotilla", "status", "--name", "d"]).contains("default"));
 }
