@@ -121,7 +121,7 @@ impl Shell {
 
     /// Runs one line in the shell, and returns its exit code and output.
     fn run(&mut self, line: &str) -> (i32, String) {
-        writeln!(self.input, "{line}\necho; echo '{MARK}' $?").expect("the shell reads");
+        writeln!(self.input, "{line}\ncode=$?; echo; echo '{MARK}' $code").expect("the shell reads");
         let mut said = String::new();
         loop {
             let mut part = String::new();
