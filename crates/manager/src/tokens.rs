@@ -183,7 +183,7 @@ impl TokenAuthenticator for AccessTokens {
         token.starts_with(PREFIX)
     }
 
-    async fn user(&self, _server: &Server, token: &str, path: &str) -> Result<User, String> {
+    async fn user(&self, token: &str, path: &str) -> Result<User, String> {
         self.check(token, path).await
     }
 }

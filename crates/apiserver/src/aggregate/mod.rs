@@ -17,6 +17,8 @@ use serde_json::Value;
 use crate::cache::Filter;
 use crate::outgoing::{Destination, OutgoingError};
 use crate::request::RequestInfo;
+use crate::resources::Resources;
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 
 pub use availability::start;
@@ -52,13 +54,13 @@ impl Aggregator {
     }
 
     /// The server that answers for the group and version of a request, when it is not this one.
-    pub fn proxy(&self, server: &Arc<Server>, user: &Arc<User>, info: &RequestInfo) -> Option<Proxied> {
+    pub fn proxy(&self, user: &Arc<User>, info: &RequestInfo) -> Option<Proxied> {
         if self.external.read().is_empty() {
             return None;
         }
         let (group, version) = group_version_of(info)?;
         let external = self.external.read().get(&(group, version)).cloned()?;
-        Some(Proxied { server: server.clone(), external, user: user.clone(), identity: self.identity.clone() })
+        Some(Proxied { external, user: user.clone(), identity: self.identity.clone() })
     }
 
     /// Returns true when another server answers for the group and version of a request.
@@ -101,8 +103,9 @@ impl External {
         })
     }
 
-    async fn destination(&self, server: &Server, path: String) -> Result<Destination, OutgoingError> {
-        let found = Destination::of_service(server, &self.namespace, &self.service, self.port, path, self.ca.clone());
+    async fn destination(&self, resources: Resources<'_>, path: String) -> Result<Destination, OutgoingError> {
+        let found =
+            Destination::of_service(resources, &self.namespace, &self.service, self.port, path, self.ca.clone());
         let mut destination = found.await?;
         destination.insecure = self.insecure;
         Ok(destination)
@@ -127,8 +130,8 @@ fn group_version_of(info: &RequestInfo) -> Option<(String, String)> {
     }
 }
 
-async fn services(server: &Server) -> Result<Vec<Arc<Object>>, Status> {
-    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
+async fn services(registry: &ServedResources) -> Result<Vec<Arc<Object>>, Status> {
+    let Some(resource) = registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
         return Ok(Vec::new());
     };
     resource.cache.fresh().await?;
@@ -138,10 +141,10 @@ async fn services(server: &Server) -> Result<Vec<Arc<Object>>, Status> {
 /// A JSON document another server publishes at `path`.
 async fn fetch(
     aggregator: &Aggregator,
-    server: &Arc<Server>,
+    resources: Resources<'_>,
     external: &External,
     path: &str,
 ) -> Result<Value, String> {
-    let destination = external.destination(server, path.to_owned()).await.map_err(|e| e.to_string())?;
+    let destination = external.destination(resources, path.to_owned()).await.map_err(|e| e.to_string())?;
     forward::get_json(&destination, aggregator.identity.clone()).await.map_err(|e| e.to_string())
 }

@@ -67,7 +67,7 @@ async fn aggregated(
     let chosen = groups.iter().filter(|group| group.name.is_empty() == core);
     let mut items: Vec<Value> = chosen.map(|group| documents::group_discovery(kinds, group)).collect();
     if !core {
-        items.extend(server.aggregator.discovery(server).await);
+        items.extend(server.aggregator.discovery(server.resources()).await);
     }
     let bytes = documents::group_discovery_list(items).to_string();
     let tag = format!("\"{}\"", hex_of(ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes()).as_ref()));

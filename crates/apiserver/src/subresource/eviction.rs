@@ -25,8 +25,8 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     }
     let asked = json!({"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"});
     let asked = attributes(target, Operation::Create, None, asked, call.options.dry_run);
-    server.admission.mutate(server, ctx, &asked, &mut eviction).await?;
-    server.admission.validate(server, ctx, &asked, Some(&eviction)).await?;
+    server.admission.mutate(server.admission_scope(), ctx, &asked, &mut eviction).await?;
+    server.admission.validate(server.admission_scope(), ctx, &asked, Some(&eviction)).await?;
     let options = eviction.get(&["deleteOptions"]).cloned().unwrap_or_else(|| json!({}));
     let mut deletion = Deletion::parse(&Query::default(), Some(options))?;
     deletion.options.dry_run |= call.options.dry_run;

@@ -66,7 +66,7 @@ pub async fn call(
 
 async fn send(facts: &Facts<'_>, hook: &Hook, question: &Value) -> Result<Value, String> {
     let seconds = hook.timeout.as_secs();
-    let destination = Destination::of_client_config(facts.server, &hook.client).await;
+    let destination = Destination::of_client_config(facts.scope.resources, &hook.client).await;
     let mut destination = destination.map_err(|error| no_destination(hook, &error))?;
     let joint = if destination.path.contains('?') { '&' } else { '?' };
     destination.path = format!("{}{joint}timeout={seconds}s", destination.path);
