@@ -25,6 +25,8 @@ const ANSWER_BYTES_MAX: usize = 10 * 1024 * 1024;
 pub enum OutgoingError {
     #[error("{0}")]
     BadConfiguration(String),
+    #[error("service {namespace}/{name} not found")]
+    ServiceNotFound { namespace: String, name: String },
     #[error("failed to call webhook: Post {url:?}: {problem}")]
     Unreachable { url: String, problem: String },
     #[error("failed to call webhook: Post {url:?}: context deadline exceeded")]
@@ -90,7 +92,7 @@ impl Destination {
         path: String,
         ca: Option<Vec<u8>>,
     ) -> Result<Self, OutgoingError> {
-        let missing = || OutgoingError::BadConfiguration(format!("service {namespace}/{name} not found"));
+        let missing = || OutgoingError::ServiceNotFound { namespace: namespace.to_owned(), name: name.to_owned() };
         let resource = resources.registry.find("", "v1", "services").ok_or_else(missing)?;
         let found = resources.objects.get(&resource.key(namespace, name)).await;
         let service: Object =

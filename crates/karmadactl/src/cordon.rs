@@ -3,10 +3,10 @@
 use anyhow::bail;
 use api::Resource;
 use api::cluster::{ClusterSpec, TAINT_UNSCHEDULABLE};
-use api::core::Taint;
 use clap::Args;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
 use object::Object;
+use object::taints::Taint;
 use serde_json::{Value, json};
 
 use crate::cluster_taints;

@@ -2,9 +2,9 @@
 
 use anyhow::{anyhow, bail};
 use api::cluster::ClusterSpec;
-use api::core::Taint;
 use clap::Args;
 use cluster_client::ClusterClient;
+use object::taints::Taint;
 
 use crate::cluster_taints;
 use crate::console::Console;

@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use object::Object;
+use object::taints::Taint;
 
 use crate::amounts::{Amounts, read_pod_count};
 use crate::labels::Labels;
 use crate::pod::{HostPort, Pod, PodTerms};
 use crate::slab::Slab;
-use crate::taints::Taint;
 
 /// Everything placement reads. Adding or removing a pod or a node takes constant time.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ mod fixtures;
 use std::sync::Arc;
 
 use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
-use api::core::Taint;
 use api::work::BindingSpec;
 use fixtures::{Cluster, aggregated, binding, cluster, snapshot};
+use object::taints::Taint;
 use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions};
 use serde_json::{Value, json};
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use object::conditions::{self, NewCondition};
 use object::{Object, Status};
 use serde_json::json;
 
 use super::{External, fetch, local, services};
 use crate::cache::Filter;
-use crate::crd::set_condition;
+use crate::outgoing::OutgoingError;
 use crate::server::Server;
 use crate::storage;
 
@@ -70,11 +71,12 @@ async fn check(server: &Arc<Server>, service: &Object, external: External) {
     let answered = fetch(&server.aggregator, server.resources(), &external, &format!("/apis/{group}/{version}")).await;
     let (status, reason, message) = match answered {
         Ok(_) => ("True", "Passed", "all checks passed".to_owned()),
-        Err(problem) if problem.contains("not found") => ("False", "ServiceNotFound", problem),
+        Err(problem @ OutgoingError::ServiceNotFound { .. }) => ("False", "ServiceNotFound", problem.to_string()),
         Err(problem) => ("False", "FailedDiscoveryCheck", format!("failing or missing response: {problem}")),
     };
     let mut new = service.clone();
-    set_condition(&mut new, "Available", (status, reason, &message), jiff::Timestamp::now());
+    let condition = NewCondition { kind: "Available", status, reason, message: &message };
+    conditions::set(&mut new, &condition, jiff::Timestamp::now());
     if new == *service {
         return;
     }

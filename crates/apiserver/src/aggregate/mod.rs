@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use object::request::User;
-use object::{Object, Status};
+use object::{Object, Status, conditions};
 use parking_lot::RwLock;
 use pki::tls::client::ReloadableClientCert;
 use serde_json::Value;
@@ -84,7 +84,7 @@ impl Aggregator {
 impl External {
     fn read(service: &Object) -> Option<Self> {
         let reference = service.get(&["spec", "service"]).filter(|r| r.is_object())?;
-        let condition = service.items(&["status", "conditions"]).iter().find(|c| c["type"] == "Available");
+        let condition = conditions::find(service, "Available");
         let ca = service.str_at(&["spec", "caBundle"]);
         let ca =
             base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).ok().filter(|ca| !ca.is_empty());
@@ -98,8 +98,8 @@ impl External {
             port: reference["port"].as_u64().unwrap_or(443) as u16,
             ca,
             insecure: service.bool_at(&["spec", "insecureSkipTLSVerify"]).unwrap_or(false),
-            available: condition.is_some_and(|c| c["status"] == "True"),
-            reason: condition.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned(),
+            available: condition.is_some_and(|condition| condition.is_true()),
+            reason: condition.map(|condition| condition.message()).unwrap_or_default().to_owned(),
         })
     }
 
@@ -144,7 +144,7 @@ async fn fetch(
     resources: Resources<'_>,
     external: &External,
     path: &str,
-) -> Result<Value, String> {
-    let destination = external.destination(resources, path.to_owned()).await.map_err(|e| e.to_string())?;
-    forward::get_json(&destination, aggregator.identity.clone()).await.map_err(|e| e.to_string())
+) -> Result<Value, OutgoingError> {
+    let destination = external.destination(resources, path.to_owned()).await?;
+    forward::get_json(&destination, aggregator.identity.clone()).await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object::query::Query;
 use object::selector::LabelSelector;
 use object::status::{StatusCause, StatusDetails};
-use object::{GroupResource, Object, Status};
+use object::{GroupResource, Object, Status, conditions};
 use serde_json::{Value, json};
 
 use super::Call;
@@ -104,8 +104,7 @@ fn covers(pdb: &Object, pod: &Object) -> bool {
 
 /// A pod that is not ready can be evicted when the budget allows it, or when enough other pods are healthy.
 fn always_allowed(pdb: &Object, pod: &Object) -> bool {
-    let ready =
-        pod.items(&["status", "conditions"]).iter().any(|c: &Value| c["type"] == "Ready" && c["status"] == "True");
+    let ready = conditions::is_true(pod, "Ready");
     let healthy = pdb.i64_at(&["status", "currentHealthy"]).unwrap_or(0);
     let desired = pdb.i64_at(&["status", "desiredHealthy"]).unwrap_or(0);
     let is_current = pdb.i64_at(&["status", "observedGeneration"]).unwrap_or(0) >= pdb.generation();

@@ -295,7 +295,8 @@ async fn create_template(
     };
     let created = plane.create(target, template, WriteOptions::default()).await;
     created.map(drop).map_err(|status| {
-        let is_namespace = status.is_not_found() && status.message.starts_with("namespaces ");
+        let is_namespace =
+            status.is_not_found() && status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
         let hint = match is_namespace {
             true => format!("; create it first, as with `{} create namespace {namespace}`", console.program),
             false => String::new(),

@@ -87,9 +87,9 @@ fn no_destination(hook: &Hook, error: &OutgoingError) -> String {
     let (name, namespace, path) = (text("name"), text("namespace"), text("path").trim_start_matches('/'));
     let (port, seconds) = (service["port"].as_u64().unwrap_or(443), hook.timeout.as_secs());
     let url = format!("https://{name}.{namespace}.svc:{port}/{path}?timeout={seconds}s");
-    let problem = match error.to_string() {
-        missing if missing.ends_with("not found") => format!("service {name:?} not found"),
-        other => other,
+    let problem = match error {
+        OutgoingError::ServiceNotFound { .. } => format!("service {name:?} not found"),
+        other => other.to_string(),
     };
     format!("failed to call webhook: Post {url:?}: {problem}")
 }
