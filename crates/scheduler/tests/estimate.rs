@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 /// The estimates for `m1`.
 fn estimates(snapshot: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Vec<i32> {
     let (peers, status) = (Peers::default(), Default::default());
-    let (_, told) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
-    told.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
+    let (_, explained) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
+    explained.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
 }
 
 fn asking(requests: Value) -> BindingSpec {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinds::discovery::Group;
+use kinds::discovery::DiscoveryGroup;
 use serde_json::{Value, json};
 
 use super::{Aggregator, External, fetch};
@@ -11,11 +11,14 @@ use crate::resources::Resources;
 
 impl Aggregator {
     /// Groups other servers answer for, for discovery.
-    pub fn groups(&self) -> Vec<Group> {
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    pub fn groups(&self) -> Vec<DiscoveryGroup> {
+        let mut groups: BTreeMap<String, DiscoveryGroup> = BTreeMap::new();
         for external in self.all() {
-            let fresh =
-                || Group { name: external.group.clone(), versions: Vec::new(), priority: external.group_priority };
+            let fresh = || DiscoveryGroup {
+                name: external.group.clone(),
+                versions: Vec::new(),
+                priority: external.group_priority,
+            };
             groups.entry(external.group.clone()).or_insert_with(fresh).versions.push(external.version.clone());
         }
         groups.into_values().collect()

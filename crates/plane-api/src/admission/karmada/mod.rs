@@ -15,7 +15,7 @@ use apiserver::resources::Resources;
 use apiserver::served_resources::Resource;
 use async_trait::async_trait;
 use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
-use validation::rules::{self, Denial, Settings, Write};
+use validation::rules::{self, Denial, RuleSettings, Write};
 
 pub use customizations::CompileScript;
 
@@ -30,7 +30,7 @@ pub struct Options {
 
 /// Returns the steps in order. They run after mutating webhooks and before the quotas of Kubernetes.
 pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
-    let settings = Settings {
+    let settings = RuleSettings {
         allow_no_execute_taints: options.allow_no_execute_taints,
         multiple_pod_templates: options.features.multiple_pod_templates,
     };
@@ -82,7 +82,7 @@ impl Admission for Defaults {
 }
 
 struct Rules {
-    settings: Settings,
+    settings: RuleSettings,
 }
 
 #[async_trait]
