@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::Taint;
+use object::taints::Taint;
 
 /// Amounts by resource name: thousandths for `cpu`, whole units (rounded up) for everything else, `pods` included.
 pub type Amounts = BTreeMap<String, i64>;

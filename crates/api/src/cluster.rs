@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use object::taints::Taint;
 use serde::{Deserialize, Serialize};
 
-use crate::core::{Condition, QuantityText, ResourceList, Taint, find_condition};
+use crate::core::{Condition, QuantityText, ResourceList, find_condition};
 use crate::resource::Resource;
 
 pub const GROUP: &str = "cluster.karmada.io";

@@ -53,33 +53,6 @@ pub struct SelectorRequirement {
     pub values: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Taint {
-    pub key: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    pub effect: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub time_added: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Toleration {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub key: String,
-    /// `Equal` when empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub operator: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub effect: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub toleration_seconds: Option<i64>,
-}
-
 /// `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -119,20 +92,5 @@ impl LabelSelector {
     pub fn compile(&self) -> Result<object::selector::LabelSelector, object::selector::SelectorError> {
         let value = serde_json::to_value(self).unwrap_or_default();
         object::selector::LabelSelector::from_value(Some(&value))
-    }
-}
-
-impl Toleration {
-    /// Reports whether it tolerates the taint. `Lt` and `Gt` do not apply to clusters.
-    pub fn tolerates(&self, taint: &Taint) -> bool {
-        let fits = |own: &str, other: &str| own.is_empty() || own == other;
-        if !fits(&self.effect, &taint.effect) || !fits(&self.key, &taint.key) {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use object::taints::Toleration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::{LabelSelector, ResourceList, SelectorRequirement, Toleration};
+use crate::core::{LabelSelector, ResourceList, SelectorRequirement};
 use crate::resource::Resource;
 
 pub const GROUP: &str = "policy.karmada.io";

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use object::taints::Toleration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::{Condition, ResourceList, Toleration};
+use crate::core::{Condition, ResourceList};
 use crate::policy::{FailoverBehavior, Placement, SuspendClusters};
 use crate::resource::Resource;
 

@@ -5,42 +5,42 @@ use std::sync::Arc;
 use object::{Object, Status};
 
 use crate::crd::{Conversion, Custom};
+use crate::resources::Resources;
 use crate::served_resources::Resource;
-use crate::server::Server;
 use crate::storage::Stored;
 
 /// A stored object as the resource's own version shows it.
-pub async fn to_served(server: &Server, resource: &Resource, object: Object) -> Result<Object, Status> {
+pub async fn to_served(resources: Resources<'_>, resource: &Resource, object: Object) -> Result<Object, Status> {
     if is_served_form(resource, &object) {
         return Ok(object);
     }
     match by_definition(resource) {
         None => Ok(resource.kind.strategy.from_storage(object)),
-        Some(custom) => convert_custom(server, custom, object, &resource.kind.gvk.api_version()).await,
+        Some(custom) => convert_custom(resources, custom, object, &resource.kind.gvk.api_version()).await,
     }
 }
 
 /// The same for an object that others hold too.
 pub async fn shared_to_served(
-    server: &Server,
+    resources: Resources<'_>,
     resource: &Resource,
     object: Arc<Object>,
 ) -> Result<Arc<Object>, Status> {
     if is_served_form(resource, &object) {
         return Ok(object);
     }
-    Ok(Arc::new(to_served(server, resource, (*object).clone()).await?))
+    Ok(Arc::new(to_served(resources, resource, (*object).clone()).await?))
 }
 
 /// The same for what was stored, by its tree where that is still at hand.
 pub async fn stored_to_served(
-    server: &Server,
+    resources: Resources<'_>,
     resource: &Resource,
     stored: &Stored,
     tree: Option<Box<Object>>,
 ) -> Result<Arc<Object>, Status> {
     let tree = tree.map_or_else(|| stored.decode(), |tree| Ok(*tree))?;
-    Ok(Arc::new(to_served(server, resource, tree).await?))
+    Ok(Arc::new(to_served(resources, resource, tree).await?))
 }
 
 /// Reports whether a stored object is already in the served form and needs no conversion.
@@ -48,13 +48,13 @@ pub fn is_served_form(resource: &Resource, object: &Object) -> bool {
     resource.served_is_stored() && object.api_version() == resource.kind.gvk.api_version()
 }
 
-pub async fn to_storage(server: &Server, resource: &Resource, object: Object) -> Result<Object, Status> {
+pub async fn to_storage(resources: Resources<'_>, resource: &Resource, object: Object) -> Result<Object, Status> {
     if resource.served_is_stored() {
         return Ok(object);
     }
     match by_definition(resource) {
         None => Ok(resource.kind.strategy.to_storage(object)),
-        Some(custom) => convert_custom(server, custom, object, &resource.kind.storage.api_version()).await,
+        Some(custom) => convert_custom(resources, custom, object, &resource.kind.storage.api_version()).await,
     }
 }
 
@@ -63,14 +63,19 @@ fn by_definition(resource: &Resource) -> Option<&Custom> {
     resource.custom.as_deref().filter(|custom| custom.conversion != Conversion::Native)
 }
 
-async fn convert_custom(server: &Server, custom: &Custom, object: Object, api_version: &str) -> Result<Object, Status> {
+async fn convert_custom(
+    resources: Resources<'_>,
+    custom: &Custom,
+    object: Object,
+    api_version: &str,
+) -> Result<Object, Status> {
     if object.api_version() == api_version {
         return Ok(object);
     }
     match &custom.conversion {
         Conversion::None | Conversion::Native => Ok(custom.convert_plainly(object, api_version)),
         Conversion::Webhook(webhook) => {
-            crate::crd::conversion::call(server, custom, webhook, object, api_version).await
+            crate::crd::conversion::call(resources, custom, webhook, object, api_version).await
         }
     }
 }

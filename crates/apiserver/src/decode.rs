@@ -7,13 +7,11 @@ use std::fmt;
 
 use kinds::protobuf::{self, ProtobufError};
 use object::depth::{self, DEPTH_MAX};
-use object::request::FieldValidation;
-use object::{GroupVersion, GroupVersionKind, Object, Status, schema};
+use object::{GroupVersion, GroupVersionKind, Object, Status};
 use refusal::{cannot_be_handled, json_problem, not_a_map, not_registered, unrecognized, wrong_kind};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::context::Context;
 use crate::served_resources::Resource;
 
 /// Bodies above this are refused before they are read to the end, as in kube-apiserver.
@@ -133,23 +131,14 @@ fn check_depth(value: &Value) -> Result<(), Status> {
     }
 }
 
-/// Checks that a decoded body is an object of the resource and brings it to the form validation expects: known fields
-/// only, nulls dropped, defaults filled in.
-pub fn read_object(
-    ctx: &Context,
-    resource: &Resource,
-    decoded: Decoded,
-    validation: FieldValidation,
-) -> Result<Object, Status> {
-    let Decoded { value, duplicates } = decoded;
+/// Takes a decoded body as an object of the resource; an error when it is of another kind.
+pub fn object_of(resource: &Resource, value: Value) -> Result<Object, Status> {
     // A bare null decodes into an object without fields, as in Go.
     let value = if value.is_null() && resource.custom.is_none() { Value::Object(Map::new()) } else { value };
     let Some(mut object) = Object::from_value(value) else {
         return Err(Status::bad_request("the request body must be a JSON object"));
     };
     check_kind(resource, &mut object)?;
-    let complaints = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    let object = shape(ctx, resource, object, validation, complaints)?;
     Ok(object)
 }
 
@@ -169,64 +158,6 @@ fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
         return Ok(());
     }
     Err(wrong_kind(&object.gvk(), object.api_version(), gvk, resource.custom.is_some()))
-}
-
-/// Prunes unknown fields (or refuses them), checks types of built-in kinds and applies defaults. Patches pass here too.
-pub fn shape(
-    ctx: &Context,
-    resource: &Resource,
-    object: Object,
-    validation: FieldValidation,
-    mut complaints: Vec<String>,
-) -> Result<Object, Status> {
-    let kind = &resource.kind;
-    let mut value = object.into_value();
-    let shape = &kind.schema;
-    if resource.custom.is_none() {
-        schema::drop_nulls(shape, &mut value);
-        schema::decode_check(shape, &value).map_err(|problem| {
-            let (kind, version) = (&kind.gvk.kind, &kind.gvk.version);
-            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {problem}"))
-        })?;
-        schema::canonicalize(shape, &mut value);
-    } else {
-        let refuse = |error: object::FieldError| Status::bad_request(error.to_string());
-        schema::coerce(shape, &mut value).map_err(refuse)?;
-        schema::drop_forbidden_nulls(shape, &mut value);
-    }
-    let unknown = schema::prune(shape, &mut value);
-    complaints.extend(unknown.into_iter().map(|path| format!("unknown field {path:?}")));
-    report(ctx, resource, complaints, validation)?;
-    schema::apply_defaults(shape, &mut value);
-    let mut object =
-        Object::from_value(value).ok_or_else(|| Status::bad_request("the object must be a JSON object"))?;
-    if resource.custom.is_none() && kind.stored {
-        kinds::strategies::shape::settle(&mut object);
-    }
-    kind.strategy.default(&mut object);
-    Ok(object)
-}
-
-fn report(
-    ctx: &Context,
-    resource: &Resource,
-    complaints: Vec<String>,
-    validation: FieldValidation,
-) -> Result<(), Status> {
-    match validation {
-        FieldValidation::Strict if !complaints.is_empty() => {
-            let (kind, version) = (&resource.kind.gvk.kind, &resource.kind.gvk.version);
-            let list = complaints.join(", ");
-            Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {list}"
-            )))
-        }
-        FieldValidation::Warn => {
-            complaints.into_iter().for_each(|complaint| ctx.warn(complaint));
-            Ok(())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Builds a tree and notes fields that occur twice, which a plain map would silently merge.

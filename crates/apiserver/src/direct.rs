@@ -16,15 +16,14 @@ use object::{GroupVersionResource, Object, Status};
 use crate::audit::Record;
 use crate::cache::{Change, ChangeKind};
 use crate::context::Context;
-use crate::convert;
-use crate::decode::{self, Decoded};
+use crate::decode::Decoded;
 use crate::http::{Peer, RequestBody};
 use crate::request::{ListSelection, RequestInfo, parse_revision};
 use crate::served_resources::Resource;
 use crate::server::Server;
-use crate::subresource;
 use crate::verbs::watch::WatchItem;
 use crate::verbs::{self, Answer, Target};
+use crate::{convert, subresource};
 
 /// A server reached by a function call.
 pub struct Direct {
@@ -47,7 +46,7 @@ impl Direct {
         };
         impersonation::check(wanted).map_err(Status::bad_request)?;
         for action in impersonation::actions(wanted) {
-            self.server.auth.require(&self.server, caller, &action).await?;
+            self.server.require(caller, &action).await?;
         }
         Ok(Context::new(Arc::new(impersonation::into_user(wanted.clone())), AGENT))
     }
@@ -64,7 +63,7 @@ impl Direct {
             name: target.name.clone(),
             ..RequestInfo::on(target.resource.kind.gvr(), verb)
         };
-        self.server.auth.authorize(&self.server, &ctx.user, &info).await
+        self.server.authorize(&ctx.user, &info).await
     }
 
     async fn reply(&self, resource: &Resource, answer: Answer) -> Result<Reply, Status> {
@@ -73,7 +72,7 @@ impl Direct {
                 if let Some(tree) = tree.as_ref().filter(|_| resource.served_is_stored()) {
                     resource.cache.hand_over(stored.revision, tree);
                 }
-                Reply::object(code, convert::stored_to_served(&self.server, resource, &stored, tree).await?)
+                Reply::object(code, convert::stored_to_served(self.server.resources(), resource, &stored, tree).await?)
             }
             Answer::Object { code, object } => Reply::object(code, object),
             Answer::Status(value) => Reply::object(200, Arc::new(Object::from_value(value).unwrap_or_default())),
@@ -106,7 +105,7 @@ impl Direct {
 
     fn shape(&self, ctx: &Context, target: &Target, object: Object, options: &WriteOptions) -> Result<Object, Status> {
         let decoded = Decoded { value: object.into_value(), duplicates: Vec::new() };
-        decode::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())
+        verbs::shape::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())
     }
 
     async fn special(
@@ -181,11 +180,11 @@ impl Direct {
             }
             (None, ApiRequest::Get { resource_version }) => {
                 let revision = resource_version.as_deref().map(parse_revision).transpose()?;
-                let answer = verbs::get::get(&self.server, &target, revision).await?;
+                let answer = verbs::get::get(&self.server.objects, &target, revision).await?;
                 self.reply(&target.resource, answer).await?
             }
             (None, ApiRequest::List(options)) => {
-                let listed = verbs::list::list(&self.server, &target, &ListSelection::of(options)?).await?;
+                let listed = verbs::list::list(&self.server.objects, &target, &ListSelection::of(options)?).await?;
                 self.list_reply(&target.resource, listed).await?
             }
             (None, ApiRequest::DeleteCollection { delete, list }) => {
@@ -268,7 +267,7 @@ impl Direct {
     async fn list_reply(&self, resource: &Resource, listed: verbs::list::Listed) -> Result<Reply, Status> {
         let mut items = Vec::with_capacity(listed.entries.len());
         for entry in &listed.entries {
-            items.push(convert::shared_to_served(&self.server, resource, entry.decode()).await?);
+            items.push(convert::shared_to_served(self.server.resources(), resource, entry.decode()).await?);
         }
         Ok(Reply {
             code: 200,
@@ -292,7 +291,7 @@ async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEv
         }
         WatchItem::Error(status) => WatchEvent::Error(status),
         WatchItem::Change(Change { kind, entry, .. }) => {
-            match convert::shared_to_served(server, resource, resource.cache.share(&entry)).await {
+            match convert::shared_to_served(server.resources(), resource, resource.cache.share(&entry)).await {
                 Err(status) => WatchEvent::Error(status),
                 Ok(object) => match kind {
                     ChangeKind::Added => WatchEvent::Added(object),

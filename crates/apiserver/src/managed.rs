@@ -4,18 +4,17 @@ use std::sync::LazyLock;
 
 use object::patch::apply::{self, ApplyContext};
 use object::patch::fieldset::{Path, Set};
-use object::request::Subresource;
-use object::request::WriteOptions;
+use object::request::{Subresource, WriteOptions};
 use object::schema::Schema;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 
 use crate::context::Context;
-use crate::server::Server;
+use crate::served_resources::ServedResources;
 use crate::verbs::Target;
 
 /// Attributes the changes of `new` against `live` to the request's manager.
 pub fn on_write(
-    server: &Server,
+    registry: &ServedResources,
     ctx: &Context,
     target: &Target,
     live: Option<&Object>,
@@ -23,7 +22,7 @@ pub fn on_write(
     options: &WriteOptions,
 ) {
     let manager = options.field_manager.clone().unwrap_or_else(|| ctx.default_manager());
-    with_context(server, ctx, target, |apply_context| apply::update_managers(apply_context, live, new, &manager));
+    with_context(registry, ctx, target, |apply_context| apply::update_managers(apply_context, live, new, &manager));
 }
 
 /// The manager of an applied configuration; `force` takes over fields from other managers.
@@ -35,7 +34,7 @@ pub struct Ownership<'a> {
 
 /// Merges an applied configuration into `live`.
 pub fn apply(
-    server: &Server,
+    registry: &ServedResources,
     ctx: &Context,
     target: &Target,
     live: Option<&Object>,
@@ -43,14 +42,19 @@ pub fn apply(
     ownership: &Ownership<'_>,
 ) -> Result<Object, Status> {
     let Ownership { manager, force } = *ownership;
-    with_context(server, ctx, target, |apply_context| {
+    with_context(registry, ctx, target, |apply_context| {
         apply::apply(apply_context, live, applied, manager, force).map_err(|error| error.to_status())
     })
 }
 
-fn with_context<T>(server: &Server, ctx: &Context, target: &Target, work: impl FnOnce(ApplyContext<'_>) -> T) -> T {
+fn with_context<T>(
+    registry: &ServedResources,
+    ctx: &Context,
+    target: &Target,
+    work: impl FnOnce(ApplyContext<'_>) -> T,
+) -> T {
     let kind = &target.resource.kind;
-    let snapshot = server.registry.snapshot();
+    let snapshot = registry.snapshot();
     let versions = |api_version: &str| -> Option<Schema> {
         let GroupVersion { group, version } = GroupVersion::parse(api_version)?;
         let gvk = GroupVersionKind::new(group, version, kind.gvk.kind.clone());

@@ -9,8 +9,8 @@ use object::request::{Subresource, Verb};
 use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
+use crate::resources::Resources;
 use crate::served_resources::{Resource, ServedResources};
-use crate::server::Server;
 
 const SECONDS_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -18,7 +18,7 @@ const SECONDS_BUCKETS: &[f64] =
 const SERIES_MAX: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RequestLabels {
+pub struct RequestLabels {
     verb: Verb,
     group: String,
     version: String,
@@ -28,7 +28,8 @@ struct RequestLabels {
 }
 
 impl RequestLabels {
-    fn of(served: &ServedResources, is_aggregated: bool, info: &RequestInfo, code: u16) -> Self {
+    /// The labels of a request; only served resources appear in them.
+    pub fn of(served: &ServedResources, is_aggregated: bool, info: &RequestInfo, code: u16) -> Self {
         let unlabelled = Self::unlabelled(info.verb, code);
         if !info.is_resource {
             return unlabelled;
@@ -75,11 +76,10 @@ pub struct Metrics {
 impl Metrics {
     /// Counts a request. Only served resources appear in labels: callers choose paths, and may choose a new one for
     /// every request.
-    pub fn finished(&self, server: &Server, info: &RequestInfo, code: u16, took: Duration) {
-        let labels = RequestLabels::of(&server.registry, server.aggregator.serves(info), info, code);
+    pub fn finished(&self, labels: RequestLabels, took: Duration) {
         let mut requests = self.requests.lock();
         let is_full = requests.len() >= SERIES_MAX && !requests.contains_key(&labels);
-        let labels = if is_full { RequestLabels::unlabelled(info.verb, code) } else { labels };
+        let labels = if is_full { RequestLabels::unlabelled(labels.verb, labels.code) } else { labels };
         let series = requests.entry(labels).or_default();
         series.count += 1;
         series.seconds += took.as_secs_f64();
@@ -90,11 +90,11 @@ impl Metrics {
         }
     }
 
-    pub async fn render(&self, server: &Server) -> String {
+    pub async fn render(&self, resources: Resources<'_>) -> String {
         let mut out = String::with_capacity(16 * 1024);
         self.render_requests(&mut out);
-        render_objects(server, &mut out);
-        let store = server.objects.store();
+        render_objects(resources.registry, &mut out);
+        let store = resources.objects.store();
         if let Ok(bytes) = store.size_bytes().await {
             head(&mut out, "apiserver_storage_size_bytes", "gauge", "Size of the storage database on disk.");
             let _ = writeln!(out, "apiserver_storage_size_bytes{{storage_cluster_id=\"{}\"}} {bytes}", store.engine());
@@ -147,9 +147,9 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-fn render_objects(server: &Server, out: &mut String) {
+fn render_objects(registry: &ServedResources, out: &mut String) {
     head(out, "apiserver_storage_objects", "gauge", "Objects stored, for resources that have been read since start.");
-    for (resource, cache) in server.registry.caches() {
+    for (resource, cache) in registry.caches() {
         let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {}", cache.len());
     }
 }

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::server::Server;
+use crate::resources::Resources;
 
 /// Answers above this are not read.
 const ANSWER_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -25,6 +25,8 @@ const ANSWER_BYTES_MAX: usize = 10 * 1024 * 1024;
 pub enum OutgoingError {
     #[error("{0}")]
     BadConfiguration(String),
+    #[error("service {namespace}/{name} not found")]
+    ServiceNotFound { namespace: String, name: String },
     #[error("failed to call webhook: Post {url:?}: {problem}")]
     Unreachable { url: String, problem: String },
     #[error("failed to call webhook: Post {url:?}: context deadline exceeded")]
@@ -50,7 +52,7 @@ impl Destination {
     }
 
     /// Reads `{url | service{namespace,name,path,port}, caBundle}`.
-    pub async fn of_client_config(server: &Server, config: &Value) -> Result<Self, OutgoingError> {
+    pub async fn of_client_config(resources: Resources<'_>, config: &Value) -> Result<Self, OutgoingError> {
         let ca = match config["caBundle"].as_str() {
             None | Some("") => None,
             Some(text) => {
@@ -67,7 +69,7 @@ impl Destination {
         let port = service["port"].as_u64().unwrap_or(443) as u16;
         let path =
             if text("path").is_empty() { "/".to_owned() } else { format!("/{}", text("path").trim_start_matches('/')) };
-        Self::of_service(server, &namespace, &name, port, path, ca).await
+        Self::of_service(resources, &namespace, &name, port, path, ca).await
     }
 
     fn of_url(url: &str, ca: Option<Vec<u8>>) -> Result<Self, OutgoingError> {
@@ -83,16 +85,16 @@ impl Destination {
 
     /// A Service is reached by its cluster IP, an ExternalName by its name. The certificate is for `NAME.NAMESPACE.svc`.
     pub async fn of_service(
-        server: &Server,
+        resources: Resources<'_>,
         namespace: &str,
         name: &str,
         port: u16,
         path: String,
         ca: Option<Vec<u8>>,
     ) -> Result<Self, OutgoingError> {
-        let missing = || OutgoingError::BadConfiguration(format!("service {namespace}/{name} not found"));
-        let resource = server.registry.find("", "v1", "services").ok_or_else(missing)?;
-        let found = server.objects.get(&resource.key(namespace, name)).await;
+        let missing = || OutgoingError::ServiceNotFound { namespace: namespace.to_owned(), name: name.to_owned() };
+        let resource = resources.registry.find("", "v1", "services").ok_or_else(missing)?;
+        let found = resources.objects.get(&resource.key(namespace, name)).await;
         let service: Object =
             found.map_err(|e| OutgoingError::BadConfiguration(e.to_string()))?.ok_or_else(missing)?.object;
         let host = match service.str_at(&["spec", "type"]) {

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use access::Action;
 use kinds::Kind;
 use object::Status;
+use object::request::User;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Chain;
+use crate::admission::{AdmissionScope, Chain};
 use crate::aggregate::Aggregator;
 use crate::audit::Audit;
 use crate::auth::{Auth, RequestAuthenticator};
@@ -18,10 +20,12 @@ use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
 use crate::extension::Extension;
 use crate::health::HealthCheck;
+use crate::http::Peer;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
 use crate::mount::Mount;
 use crate::request::RequestInfo;
+use crate::resources::Resources;
 use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
@@ -54,15 +58,15 @@ pub struct Handlers {
 pub struct Server {
     pub objects: Objects,
     pub registry: ServedResources,
-    pub auth: Auth,
-    pub admission: Chain,
-    pub aggregator: Aggregator,
-    pub audit: Audit,
-    pub limits: Limits,
+    pub(crate) auth: Auth,
+    pub(crate) admission: Chain,
+    pub(crate) aggregator: Aggregator,
+    pub(crate) audit: Audit,
+    pub(crate) limits: Limits,
     pub metrics: Metrics,
-    pub openapi: OpenApiCache,
+    pub(crate) openapi: OpenApiCache,
     pub version: Version,
-    pub event_leases: EventLeases,
+    pub(crate) event_leases: EventLeases,
     handlers: OnceLock<Handlers>,
     /// Off unless a test or a demonstration switches it on.
     pub disturbance: Disturbance,
@@ -93,6 +97,36 @@ impl Server {
         })
     }
 
+    /// The objects and kinds, for steps that need nothing else of the server.
+    pub fn resources(&self) -> Resources<'_> {
+        Resources { objects: &self.objects, registry: &self.registry }
+    }
+
+    /// The parts of the server that admission may use.
+    pub fn admission_scope(&self) -> AdmissionScope<'_> {
+        AdmissionScope { resources: self.resources(), auth: &self.auth, chain: &self.admission }
+    }
+
+    /// The user behind a request; 401 when the credentials given are wrong, or none are and the request needs some.
+    pub async fn authenticate(
+        &self,
+        peer: &Peer,
+        headers: &http::HeaderMap,
+        info: &RequestInfo,
+    ) -> Result<Arc<User>, Status> {
+        self.auth.authenticate(self.resources(), self.authenticators(), peer, headers, info).await
+    }
+
+    /// 403 unless the user may send this request.
+    pub async fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
+        self.auth.authorize(self.resources(), user, info).await
+    }
+
+    /// 403 unless the user may do this, for questions that are not the request itself.
+    pub async fn require(&self, user: &User, action: &Action<'_>) -> Result<(), Status> {
+        self.auth.require(self.resources(), user, action).await
+    }
+
     /// The lease a new object lives under; only events have one.
     pub async fn lease_for(&self, resource: &Resource) -> Result<Option<i64>, Status> {
         let is_event = resource.kind.storage.kind == "Event" && resource.kind.storage.group.is_empty();
@@ -112,12 +146,8 @@ impl Server {
         self.handlers.get().into_iter().flat_map(|handlers| &handlers.connect).map(|handler| &**handler)
     }
 
-    pub fn authenticators(&self) -> impl Iterator<Item = &dyn RequestAuthenticator> {
-        self.handlers
-            .get()
-            .into_iter()
-            .flat_map(|handlers| &handlers.authenticators)
-            .map(|authenticator| &**authenticator)
+    fn authenticators(&self) -> &[Box<dyn RequestAuthenticator>] {
+        self.handlers.get().map(|handlers| &handlers.authenticators[..]).unwrap_or_default()
     }
 
     pub fn health_checks(&self) -> impl Iterator<Item = &dyn HealthCheck> {

@@ -65,8 +65,13 @@ impl ConnectHandler for UsageApi {
         let mut found: Vec<Arc<Object>> = found.into_iter().map(Arc::new).collect();
         if name.is_some() {
             let object = found.pop().ok_or_else(|| target.not_found())?;
-            return respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format)
-                .await;
+            return respond::object_response(
+                server.resources(),
+                &target.resource,
+                Answer::Object { code: 200, object },
+                format,
+            )
+            .await;
         }
         respond::objects_response(&target.resource, &found, format, incoming.query.get("includeObject"))
     }

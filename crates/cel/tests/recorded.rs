@@ -3,11 +3,13 @@
 //! `testdata/expressions.jsonl` has one case per line. `data` names a file in `testdata/data` that holds the value
 //! of `self` and, if it is typed, its schema. `compile` is the compile error, `err` the run-time error.
 
-use cel::{Activation, Budget, Env, Schema, Type, Value, type_of_schema};
-use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use cel::{Activation, Budget, Env, Schema, Type, Value, type_of_schema};
+use data_encoding::HEXLOWER;
+use serde_json::Value as Json;
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
@@ -68,7 +70,7 @@ fn show(value: &Value) -> String {
         Value::Uint(value) => format!("{value}u"),
         Value::Double(value) => format!("d{value}").replace("inf", "+Inf"),
         Value::String(text) => go_quoted(text),
-        Value::Bytes(bytes) => format!("b{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Value::Bytes(bytes) => format!("b{}", HEXLOWER.encode(bytes)),
         Value::Timestamp(time) => format!("timestamp({time})"),
         Value::Duration(duration) => format!("duration({})", duration.0),
         Value::Type(_) => "type".to_owned(),

@@ -209,7 +209,7 @@ async fn run_distribute(console: &Arc<Console>, args: DistributeArgs) -> anyhow:
             console.line(format_args!("{}@{}", image.name, image.digest))?;
         }
     }
-    let imports = import_all(&prepared, &sinks, &|step| console.note(told(&step))).await;
+    let imports = import_all(&prepared, &sinks, &|step| console.note(describe(&step))).await;
     if !imports.failed.is_empty() {
         bail!("not imported into {}", imports.failed.join(", "));
     }
@@ -336,7 +336,7 @@ fn name_after(context: &Path) -> anyhow::Result<Reference> {
     name.parse().with_context(|| format!("{} is not a valid image name: use --tag NAME", context.display()))
 }
 
-fn told(step: &DistributionStep) -> String {
+fn describe(step: &DistributionStep) -> String {
     match step {
         DistributionStep::Saved { archive, len } => format!("saved {} ({})", archive.display(), progress::size(*len)),
         DistributionStep::Importing { member } => format!("{member}: importing"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use member::{Containers, Member, MemberOptions, Runtime, SimulatedNodeSettings};
+use member::{Containers, MemberOptions, RunningMember, Runtime, SimulatedNodeSettings};
 
 use crate::termination::Termination;
 
@@ -76,7 +76,7 @@ enum RuntimeKind {
 pub async fn run(args: MemberArgs) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let started = std::time::Instant::now();
-    let member = Member::start(args.into_options()?).await?;
+    let member = RunningMember::start(args.into_options()?).await?;
     tracing::info!(
         address = %member.address,
         kubeconfig = %member.kubeconfig.display(),

@@ -32,7 +32,7 @@ struct Webhooks {
 impl WebhookCaller for Webhooks {
     async fn call(&self, call: WebhookCall) -> Result<Value, String> {
         let server = self.server.upgrade().ok_or("the control plane is stopping")?;
-        let found = Destination::of_client_config(&server, &call.client_config).await;
+        let found = Destination::of_client_config(server.resources(), &call.client_config).await;
         let mut destination = found.map_err(|error| error.to_string())?;
         destination.path = call.with_timeout(destination.path);
         post_json(&destination, &call.body, call.deadline).await.map_err(|error| error.to_string())

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::cluster::TAINT_UNREACHABLE;
-use api::core::{Taint, Toleration};
 use api::work::{
     BindingSpec, BindingStatus, CLUSTER_RESOURCE_BINDINGS, GracefulEvictionTask, RESOURCE_BINDINGS, TargetCluster,
 };
 use jiff::Timestamp;
+use object::taints::{Taint, Toleration};
 use object::{Object, Status};
 use propagation::binding_scope::check_stored;
 use scheduler::{ClusterSnapshot, Explanation, Peers, Request, SchedulerOptions, explain};

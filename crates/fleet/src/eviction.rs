@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::core::Taint;
 use api::policy::{ANNOTATION_APPLIED_PLACEMENT, FailoverBehavior, Placement};
 use api::work::{BindingSpec, BindingStatus};
 use jiff::Timestamp;
+use object::taints::Taint;
 use object::{Object, Status};
 use propagation::binding_scope::check_stored;
 use propagation::eviction::{Eviction, evict, evict_on_record};

@@ -6,7 +6,7 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
-use object::{GroupVersionResource, Object};
+use object::{GroupVersionResource, Object, conditions};
 use plane_metrics::PlaneMetrics;
 use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
 use serde_json::Value;
@@ -157,9 +157,7 @@ fn cluster_of_space(change: &Change) -> Vec<ObjectKey> {
 }
 
 fn is_ready(cluster: &Object) -> bool {
-    let conditions = cluster.items(&["status", "conditions"]);
-    let ready = conditions.iter().find(|condition| condition["type"] == api::cluster::CONDITION_READY);
-    ready.is_some_and(|ready| ready["status"] == "True")
+    conditions::is_true(cluster, api::cluster::CONDITION_READY)
 }
 
 fn mode_of(cluster: &Object) -> Vec<String> {

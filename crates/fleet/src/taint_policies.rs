@@ -7,10 +7,11 @@ pub mod lost;
 use std::sync::Arc;
 
 use api::cluster::{ClusterSpec, ClusterStatus};
-use api::core::{Condition, Taint};
+use api::core::Condition;
 use api::policy::{CLUSTER_TAINT_POLICIES, MatchCondition, TaintPolicySpec};
 use jiff::Timestamp;
 use object::Object;
+use object::taints::Taint;
 use reconcile::{
     Change, Committed, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source,
     commit_object,

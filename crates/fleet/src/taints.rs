@@ -1,7 +1,7 @@
 //! Putting taints on a cluster and taking them off, as data.
 
-use api::core::Taint;
 use jiff::Timestamp;
+use object::taints::Taint;
 use object::time::format_seconds;
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::console::Console;
 use crate::durations;
-use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
+use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::resources::{self, RequestedObjects};
 use crate::scope::{self, Scope};
 use crate::tabs;
@@ -72,11 +72,16 @@ pub struct DescribeArgs {
 
 pub async fn run(console: &Console, args: DescribeArgs) -> anyhow::Result<()> {
     let member = scope::single_member(args.operation_scope, args.cluster.as_deref())?.map(str::to_owned);
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     describe(console, &plane, &args, member.as_deref()).await.map_err(|error| plane.explain(error))
 }
 
-async fn describe(console: &Console, plane: &Plane, args: &DescribeArgs, member: Option<&str>) -> anyhow::Result<()> {
+async fn describe(
+    console: &Console,
+    plane: &PlaneClient,
+    args: &DescribeArgs,
+    member: Option<&str>,
+) -> anyhow::Result<()> {
     let client = match member {
         Some(cluster) => plane.existing_member(cluster).await?,
         None => plane.client.clone(),

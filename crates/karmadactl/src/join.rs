@@ -15,7 +15,7 @@ use crate::cluster_location::ClusterLocationArgs;
 use crate::console::Console;
 use crate::durations;
 use crate::membership_progress::to_anyhow;
-use crate::plane::{Plane, PlaneArgs, open_kubeconfig};
+use crate::plane::{PlaneArgs, PlaneClient, open_kubeconfig};
 
 /// Time to wait for the member to be ready without --wait.
 const READY_WAIT: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ pub struct JoinArgs {
 
 pub async fn run(console: &Console, args: JoinArgs) -> anyhow::Result<()> {
     let name = args.name(console)?;
-    let plane = Plane::open_as(&args.plane, args.impersonated())?;
+    let plane = PlaneClient::open_as(&args.plane, args.impersonated())?;
     let member = args.open_member(console).context("failed to get joining cluster config")?;
     let options = JoinOptions {
         control_plane: plane.client.clone(),

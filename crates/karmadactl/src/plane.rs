@@ -70,7 +70,7 @@ pub struct KubeconfigSource {
 }
 
 /// A control plane, accessed as one user.
-pub struct Plane {
+pub struct PlaneClient {
     pub client: ClusterClient,
     /// Namespace of the context; `default` if it has none.
     pub namespace: String,
@@ -129,7 +129,7 @@ impl KubeconfigSource {
     }
 }
 
-impl Plane {
+impl PlaneClient {
     pub fn open(args: &PlaneArgs) -> anyhow::Result<Self> {
         Self::open_as(args, None)
     }

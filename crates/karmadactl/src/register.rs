@@ -25,7 +25,7 @@ use crate::cluster_location::ClusterLocationArgs;
 use crate::console::Console;
 use crate::durations;
 use crate::membership_progress::to_anyhow;
-use crate::plane::{Plane, PlaneArgs, open_kubeconfig};
+use crate::plane::{PlaneArgs, PlaneClient, open_kubeconfig};
 
 const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
 /// Label of simulated nodes.
@@ -115,7 +115,7 @@ pub struct RegisterArgs {
 /// The credentials a cluster is registered with.
 enum Credentials {
     Token(BootstrapToken, CaVerification),
-    Administrator(Plane),
+    Administrator(PlaneClient),
 }
 
 pub async fn run(console: &Console, args: RegisterArgs) -> anyhow::Result<()> {
@@ -191,7 +191,7 @@ impl RegisterArgs {
     fn credentials(&self) -> anyhow::Result<Credentials> {
         if let Some(path) = &self.karmada_kubeconfig {
             let args = PlaneArgs::of_kubeconfig(path, self.karmada_context.clone());
-            return Ok(Credentials::Administrator(Plane::open(&args).context("--karmada-kubeconfig")?));
+            return Ok(Credentials::Administrator(PlaneClient::open(&args).context("--karmada-kubeconfig")?));
         }
         let token = BootstrapToken::parse(self.token.as_deref().unwrap_or_default())?;
         if self.discovery_token_unsafe_skip_ca_verification {

@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::console::Console;
 use crate::get::ask;
 use crate::output::Format;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 use crate::why::{document_format, show, unknown_path};
 
 /// Maximum number of members queried concurrently.
@@ -93,14 +93,14 @@ struct Report {
 }
 
 pub async fn status(console: &Console, args: StatusArgs) -> anyhow::Result<()> {
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let mut report = gather(&plane).await.map_err(|error| plane.explain(error))?;
     report.text = describe(&report, &console.program);
     show(console, &serde_json::to_value(&report)?, args.output.as_ref())
 }
 
 pub async fn confirm(console: &Console, args: ConfirmArgs) -> anyhow::Result<()> {
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let report = gather(&plane).await.map_err(|error| plane.explain(error))?;
     console.print(&describe(&report, &console.program))?;
     if !report.on || args.dry_run {
@@ -120,7 +120,7 @@ pub async fn confirm(console: &Console, args: ConfirmArgs) -> anyhow::Result<()>
     Ok(())
 }
 
-async fn gather(plane: &Plane) -> anyhow::Result<Report> {
+async fn gather(plane: &PlaneClient) -> anyhow::Result<Report> {
     let state = ask(&plane.client, STATE_PATH, "application/json").await.map_err(unknown_path)?;
     let mut report = Report { on: state["on"] == true, restored: state["restored"].clone(), ..Report::default() };
     if !report.on {
@@ -171,7 +171,7 @@ fn kinds_of(works: &[Arc<Object>]) -> BTreeSet<String> {
 
 /// Returns `None` if the member does not answer.
 async fn find_orphans(
-    plane: &Plane,
+    plane: &PlaneClient,
     cluster: &str,
     kinds: &BTreeSet<String>,
     known: &BTreeSet<String>,
@@ -216,7 +216,7 @@ async fn list_orphans(
 }
 
 /// Refuses while the original control plane is running: both would manage the same members.
-async fn refuse_former(plane: &Plane, restored: &Value) -> anyhow::Result<()> {
+async fn refuse_former(plane: &PlaneClient, restored: &Value) -> anyhow::Result<()> {
     let Some(url) = restored["formerUrl"].as_str() else { return Ok(()) };
     let former = plane.elsewhere(url)?;
     let answer = tokio::time::timeout(FORMER_WAIT, ask(&former, STATE_PATH, "application/json")).await;

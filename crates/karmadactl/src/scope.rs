@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::plane::Plane;
+use crate::plane::PlaneClient;
 
 /// The scope of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Scope, String> {
 }
 
 /// Returns the named members, which must exist, or all.
-pub async fn members(plane: &Plane, scope: Scope, named: &[String]) -> anyhow::Result<Vec<String>> {
+pub async fn members(plane: &PlaneClient, scope: Scope, named: &[String]) -> anyhow::Result<Vec<String>> {
     if !scope.has_members() {
         return Ok(Vec::new());
     }

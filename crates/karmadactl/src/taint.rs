@@ -2,13 +2,13 @@
 
 use anyhow::{anyhow, bail};
 use api::cluster::ClusterSpec;
-use api::core::Taint;
 use clap::Args;
 use cluster_client::ClusterClient;
+use object::taints::Taint;
 
 use crate::cluster_taints;
 use crate::console::Console;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -55,7 +55,7 @@ struct Change {
 
 pub async fn run(console: &Console, args: TaintArgs) -> anyhow::Result<()> {
     let change = Change::parse(&args.arguments, args.overwrite)?;
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     apply(console, &plane.client, &change, args.dry_run).await.map_err(|error| plane.explain(error))
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::console::Console;
 use crate::durations;
 use crate::membership_progress::to_anyhow;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 use crate::table::{Column, Look, Row, Table};
 
 /// Manage bootstrap tokens for joining member clusters to Karmada.
@@ -103,16 +103,16 @@ pub async fn run(console: &Console, args: TokenArgs) -> anyhow::Result<()> {
         TokenCommand::Create(args) => {
             args.options().check()?;
             args.check_scope(&console.program)?;
-            let plane = Plane::open(&args.plane)?;
+            let plane = PlaneClient::open(&args.plane)?;
             create(console, &plane, &args, jiff::Timestamp::now()).await.map_err(|error| plane.explain(error))
         }
         TokenCommand::List(args) => {
-            let plane = Plane::open(&args.plane)?;
+            let plane = PlaneClient::open(&args.plane)?;
             list(console, &plane.client, jiff::Timestamp::now()).await.map_err(|error| plane.explain(error))
         }
         TokenCommand::Delete(args) => {
             let ids = args.ids()?;
-            let plane = Plane::open(&args.plane)?;
+            let plane = PlaneClient::open(&args.plane)?;
             delete(console, &plane.client, &ids).await.map_err(|error| plane.explain(error))
         }
     }
@@ -144,7 +144,7 @@ impl CreateArgs {
     }
 }
 
-async fn create(console: &Console, plane: &Plane, args: &CreateArgs, now: jiff::Timestamp) -> anyhow::Result<()> {
+async fn create(console: &Console, plane: &PlaneClient, args: &CreateArgs, now: jiff::Timestamp) -> anyhow::Result<()> {
     let token = BootstrapToken::generate()?;
     // A token whose command cannot be printed must not be created.
     let command = match args.print_register_command {
@@ -158,7 +158,7 @@ async fn create(console: &Console, plane: &Plane, args: &CreateArgs, now: jiff::
 
 fn register_command(
     console: &Console,
-    plane: &Plane,
+    plane: &PlaneClient,
     token: &BootstrapToken,
     cluster: Option<&str>,
 ) -> anyhow::Result<String> {
@@ -254,7 +254,7 @@ mod tests {
     async fn a_token_is_created_listed_and_deleted() {
         let api = MemoryApi::default();
         let now: jiff::Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
-        let plane = Plane::given(api.client(), []);
+        let plane = PlaneClient::given(api.client(), []);
         let (console, out, _) = testing::console();
         create(&console, &plane, &args("--description=x"), now).await.unwrap();
         let token = out.text().trim().to_owned();
@@ -280,7 +280,7 @@ mod tests {
     async fn a_token_for_one_cluster_is_listed_with_its_cluster() {
         let api = MemoryApi::default();
         let now: jiff::Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
-        let plane = Plane::given(api.client(), []);
+        let plane = PlaneClient::given(api.client(), []);
         let (console, out, _) = testing::console();
         create(&console, &plane, &args("--cluster=m1"), now).await.unwrap();
         create(&console, &plane, &args("--cluster=m1"), now).await.unwrap();
@@ -299,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_without_ttl_never_expires() {
-        let plane = Plane::given(MemoryApi::default().client(), []);
+        let plane = PlaneClient::given(MemoryApi::default().client(), []);
         let (console, out, _) = testing::console();
         let now = jiff::Timestamp::UNIX_EPOCH;
         create(&console, &plane, &args("--ttl=0 --groups=system:bootstrappers:a:b"), now).await.unwrap();

@@ -12,7 +12,7 @@ use object::quantity::Quantity;
 use object::{GroupVersionResource, Object, Status};
 
 use crate::console::Console;
-use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
+use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::scope::{self, Scope};
 use crate::tabs;
 
@@ -147,7 +147,7 @@ pub async fn run(console: &Console, args: TopArgs) -> anyhow::Result<()> {
         TopCommand::Nodes(args) => &args.plane,
         TopCommand::Clusters(args) => &args.plane,
     };
-    let plane = Plane::open(plane_args)?;
+    let plane = PlaneClient::open(plane_args)?;
     let result = match &args.what {
         TopCommand::Pods(args) => top_pods(console, &plane, args).await,
         TopCommand::Nodes(args) => top_nodes(console, &plane, args).await,
@@ -156,7 +156,7 @@ pub async fn run(console: &Console, args: TopArgs) -> anyhow::Result<()> {
     result.map_err(|error| plane.explain(error))
 }
 
-async fn top_pods(console: &Console, plane: &Plane, args: &PodsArgs) -> anyhow::Result<()> {
+async fn top_pods(console: &Console, plane: &PlaneClient, args: &PodsArgs) -> anyhow::Result<()> {
     if args.name.is_some() && (args.selector.is_some() || args.field_selector.is_some()) {
         bail!("only one of NAME or selector can be provided");
     }
@@ -237,7 +237,7 @@ fn pods_table(rows: &mut [(String, Arc<Object>)], args: &PodsArgs) -> String {
     tabs::align(&(lines.join("\n") + "\n"), tabs::TABLE)
 }
 
-async fn top_nodes(console: &Console, plane: &Plane, args: &NodesArgs) -> anyhow::Result<()> {
+async fn top_nodes(console: &Console, plane: &PlaneClient, args: &NodesArgs) -> anyhow::Result<()> {
     if args.name.is_some() && args.selector.is_some() {
         bail!("only one of NAME or --selector can be provided");
     }
@@ -301,7 +301,7 @@ fn nodes_table(rows: Vec<(String, Arc<Object>)>, args: &NodesArgs) -> String {
 }
 
 /// Uses the status of clusters; no member is contacted.
-async fn top_clusters(console: &Console, plane: &Plane, args: &ClustersArgs) -> anyhow::Result<()> {
+async fn top_clusters(console: &Console, plane: &PlaneClient, args: &ClustersArgs) -> anyhow::Result<()> {
     let wanted = scope::members(plane, Scope::Members, &args.clusters).await?;
     let mut clusters = plane.clusters().await?;
     clusters.retain(|cluster| wanted.iter().any(|name| name == cluster.name()));
@@ -340,7 +340,7 @@ type Answer = Result<Vec<Arc<Object>>, Status>;
 
 /// Asks all members; one that does not answer hides no other.
 async fn gather<F, R>(
-    plane: &Plane,
+    plane: &PlaneClient,
     clusters: &[String],
     ask: F,
 ) -> anyhow::Result<(Vec<(String, Arc<Object>)>, Vec<String>)>

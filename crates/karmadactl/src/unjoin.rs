@@ -14,7 +14,7 @@ use membership::unjoin::{UnjoinOptions, UnjoinOutcome, unjoin};
 use crate::console::Console;
 use crate::durations;
 use crate::membership_progress::to_anyhow;
-use crate::plane::{Plane, PlaneArgs, open_kubeconfig};
+use crate::plane::{PlaneArgs, PlaneClient, open_kubeconfig};
 
 /// Remove a cluster from Karmada control plane.
 ///
@@ -62,7 +62,7 @@ pub async fn run(console: &Console, args: UnjoinArgs) -> anyhow::Result<()> {
     if args.wait.is_zero() {
         bail!("--wait must be a positive duration, e.g. 1m0s");
     }
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let options = UnjoinOptions {
         control_plane: plane.client.clone(),
         member: args.open_member(&name)?,

@@ -11,13 +11,11 @@ use http::{Request, header};
 use object::{Object, Status};
 use serde_json::Value;
 
-use crate::Exit;
 use crate::console::Console;
 use crate::get::ask;
-use crate::manifests;
 use crate::output::Format;
-use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
-use crate::resources;
+use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
+use crate::{Exit, manifests, resources};
 
 const WHY: &str = "/flotilla/v1alpha1/why";
 const PLAN: &str = "/flotilla/v1alpha1/plan";
@@ -96,7 +94,7 @@ pub(crate) fn document_format(text: &str) -> Result<Format, String> {
 }
 
 pub async fn why(console: &Console, args: WhyArgs) -> anyhow::Result<()> {
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let namespace = plane.namespace(&args.namespace);
     let mut answer = ask_why(&plane, &args.resources, &namespace).await.map_err(|error| plane.explain(error))?;
     commands::complete(&mut answer, &console.program, &args.plane.flags());
@@ -108,7 +106,7 @@ pub async fn why(console: &Console, args: WhyArgs) -> anyhow::Result<()> {
     }
 }
 
-async fn ask_why(plane: &Plane, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
+async fn ask_why(plane: &PlaneClient, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
     let client = &plane.client;
     let known = ApiResources::discover(client).await?;
     let wanted = resources::resolve(&resources::parse(typed)?, &known)?;
@@ -143,7 +141,7 @@ pub async fn plan(console: &Console, args: PlanArgs) -> anyhow::Result<()> {
     if objects.is_empty() {
         bail!("no objects in {}", args.filename.join(", "));
     }
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let namespace = plane.namespace(&args.namespace);
     let answer = ask_plan(&plane.client, objects, &namespace).await.map_err(|error| plane.explain(error))?;
     show(console, &answer, args.output.as_ref())?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object::{GroupResource, GroupVersionKind, GroupVersionResource};
 
-use crate::discovery::{self, Group};
+use crate::discovery::{self, DiscoveryGroup};
 use crate::kind::Kind;
 
 /// A snapshot of the served kinds, in discovery order.
@@ -57,7 +57,7 @@ impl Catalog {
     }
 
     /// Groups in discovery order, each with its versions, the preferred one first.
-    pub fn groups(&self) -> Vec<Group> {
+    pub fn groups(&self) -> Vec<DiscoveryGroup> {
         discovery::groups(&self.kinds)
     }
 }

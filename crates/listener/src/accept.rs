@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::activity::{Activity, OpenBody, Verdict};
+use crate::activity::{Activity, ActivityVerdict, OpenBody};
 use crate::admission::{Admission, Exceeded, Permit};
 use crate::stream::WatchedStream;
 use crate::{ConnectionLimits, ConnectionPeer};
@@ -210,15 +210,15 @@ impl Connection {
             let verdict =
                 if is_closing { activity.judge_closing(&self.limits, now) } else { activity.judge(&self.limits, now) };
             match verdict {
-                Verdict::Keep(left) => check_after = left,
-                Verdict::Idle if !is_closing => {
+                ActivityVerdict::Keep(left) => check_after = left,
+                ActivityVerdict::Idle if !is_closing => {
                     is_closing = true;
                     activity.begin_closing(now);
                     connection.as_mut().graceful_shutdown();
                     check_after = Duration::ZERO;
                 }
-                Verdict::Idle => return tracing::debug!("closed an idle connection"),
-                Verdict::Stalled => return tracing::debug!("closed a connection whose client does not read"),
+                ActivityVerdict::Idle => return tracing::debug!("closed an idle connection"),
+                ActivityVerdict::Stalled => return tracing::debug!("closed a connection whose client does not read"),
             }
         }
     }

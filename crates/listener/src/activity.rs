@@ -31,7 +31,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ActivityVerdict {
     /// Look again after this time.
     Keep(Duration),
     /// No request for too long: finish gracefully.
@@ -65,12 +65,12 @@ impl Activity {
         }
     }
 
-    pub fn judge(&self, limits: &ConnectionLimits, now: Instant) -> Verdict {
+    pub fn judge(&self, limits: &ConnectionLimits, now: Instant) -> ActivityVerdict {
         self.state.lock().judge(limits, now)
     }
 
     /// The same for a connection that was asked to finish.
-    pub fn judge_closing(&self, limits: &ConnectionLimits, now: Instant) -> Verdict {
+    pub fn judge_closing(&self, limits: &ConnectionLimits, now: Instant) -> ActivityVerdict {
         let limits = ConnectionLimits {
             first_request_max: limits.first_request_max.min(CLOSE_GRACE),
             idle_max: limits.idle_max.min(CLOSE_GRACE),
@@ -86,17 +86,17 @@ impl Activity {
 }
 
 impl State {
-    fn judge(&self, limits: &ConnectionLimits, now: Instant) -> Verdict {
+    fn judge(&self, limits: &ConnectionLimits, now: Instant) -> ActivityVerdict {
         if self.write_blocked_since.is_some_and(|since| now.duration_since(since) >= limits.write_stall_max) {
-            return Verdict::Stalled;
+            return ActivityVerdict::Stalled;
         }
         if self.requests_open > 0 {
-            return Verdict::Keep(CHECK_MAX.min(limits.write_stall_max));
+            return ActivityVerdict::Keep(CHECK_MAX.min(limits.write_stall_max));
         }
         let limit = if self.has_served { limits.idle_max } else { limits.first_request_max };
         match limit.checked_sub(now.duration_since(self.idle_since)) {
-            Some(left) if !left.is_zero() => Verdict::Keep(left.min(CHECK_MAX).min(limits.write_stall_max)),
-            _ => Verdict::Idle,
+            Some(left) if !left.is_zero() => ActivityVerdict::Keep(left.min(CHECK_MAX).min(limits.write_stall_max)),
+            _ => ActivityVerdict::Idle,
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn check(state: State, after: Duration, expected: Verdict) {
+    fn check(state: State, after: Duration, expected: ActivityVerdict) {
         let limits = ConnectionLimits {
             first_request_max: SECOND * 10,
             idle_max: SECOND * 40,
@@ -162,12 +162,12 @@ mod tests {
         let silent = || State { requests_open: 0, has_served: false, idle_since: now, write_blocked_since: None };
         let served = || State { has_served: true, ..silent() };
         let open = || State { requests_open: 1, ..served() };
-        check(silent(), SECOND * 4, Verdict::Keep(SECOND * 6));
-        check(silent(), SECOND * 10, Verdict::Idle);
-        check(served(), SECOND * 10, Verdict::Keep(SECOND * 30));
-        check(served(), SECOND * 41, Verdict::Idle);
-        check(open(), SECOND * 4_000, Verdict::Keep(SECOND * 30));
-        check(State { write_blocked_since: Some(now), ..open() }, SECOND * 59, Verdict::Keep(SECOND * 30));
-        check(State { write_blocked_since: Some(now), ..open() }, SECOND * 60, Verdict::Stalled);
+        check(silent(), SECOND * 4, ActivityVerdict::Keep(SECOND * 6));
+        check(silent(), SECOND * 10, ActivityVerdict::Idle);
+        check(served(), SECOND * 10, ActivityVerdict::Keep(SECOND * 30));
+        check(served(), SECOND * 41, ActivityVerdict::Idle);
+        check(open(), SECOND * 4_000, ActivityVerdict::Keep(SECOND * 30));
+        check(State { write_blocked_since: Some(now), ..open() }, SECOND * 59, ActivityVerdict::Keep(SECOND * 30));
+        check(State { write_blocked_since: Some(now), ..open() }, SECOND * 60, ActivityVerdict::Stalled);
     }
 }

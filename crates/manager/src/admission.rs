@@ -1,10 +1,10 @@
 //! Admission rules of the manager that need more than the object.
 
+use apiserver::admission::AdmissionScope;
 use std::sync::Arc;
 
 use apiserver::admission::{Admission, Attributes, Operation};
 use apiserver::context::Context;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
 use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, annotations, spec};
@@ -23,7 +23,7 @@ impl Admission for InstanceRules {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -55,7 +55,7 @@ impl Admission for InventoryRules {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         _object: Option<&Object>,

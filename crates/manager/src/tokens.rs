@@ -1,7 +1,6 @@
 //! Access tokens of users: issued, listed and revoked here, stored as hashes, checked on every request.
 
 use apiserver::auth::TokenAuthenticator;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -183,7 +182,7 @@ impl TokenAuthenticator for AccessTokens {
         token.starts_with(PREFIX)
     }
 
-    async fn user(&self, _server: &Server, token: &str, path: &str) -> Result<User, String> {
+    async fn user(&self, token: &str, path: &str) -> Result<User, String> {
         self.check(token, path).await
     }
 }

@@ -8,4 +8,4 @@ mod streams;
 
 pub use options::{Containers, MemberOptions, Runtime};
 pub use simulated_nodes::SimulatedNodeSettings;
-pub use start::Member;
+pub use start::RunningMember;

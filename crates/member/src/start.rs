@@ -32,7 +32,7 @@ const END_WAIT_MAX: Duration = Duration::from_secs(5);
 const CLUSTER: (&str, &[&str]) = ("system:kube-scheduler", &["system:masters", "system:authenticated"]);
 
 /// A running member.
-pub struct Member {
+pub struct RunningMember {
     pub address: SocketAddr,
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
@@ -42,7 +42,7 @@ pub struct Member {
     stop: CancellationToken,
 }
 
-impl Member {
+impl RunningMember {
     /// Returns when the API is ready; nodes and their pods follow shortly after.
     pub async fn start(options: MemberOptions) -> anyhow::Result<Self> {
         // Requirements of this machine are checked before anything is created.

@@ -1,7 +1,5 @@
 //! Renewal of the agent's certificate: requests a new one before it expires, stores it, and uses it.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::remote::config::{ClientCertificate, Pem};
 use cluster_client::{ClusterClient, Kubeconfig, KubeconfigError, Patch, ResourceRef, WriteOptions};
 use jiff::Timestamp;
-use object::{Object, Status, yaml};
+use object::{Object, Status, conditions, yaml};
 use pki::certificate::Certificate;
 use pki::csr::create_csr;
 use pki::error::PkiError;
@@ -210,9 +208,8 @@ impl Renewal {
             if !signed.is_empty() {
                 return STANDARD.decode(signed).map_err(|_| RenewalError::Unusable("the certificate is not base64"));
             }
-            if let Some(end) = request.items(&["status", "conditions"]).iter().find(|c| c["type"] != "Approved") {
-                let why = end["message"].as_str().unwrap_or_default().to_owned();
-                return Err(RenewalError::Denied(name, why));
+            if let Some(end) = conditions::all(&request).find(|condition| condition.kind() != "Approved") {
+                return Err(RenewalError::Denied(name, end.message().to_owned()));
             }
             if Instant::now() >= deadline {
                 return Err(RenewalError::NotIssued(name));
@@ -288,15 +285,8 @@ impl AgentKubeconfig {
 
 /// Replaces the file atomically, readable by its owner only.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let path = path.canonicalize()?;
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".new");
-    let temporary = path.with_file_name(name);
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, &path)
+    // A link to the file stays a link.
+    atomic_file::replace(&path.canonicalize()?, bytes, 0o600)
 }
 
 fn kubeconfig_in(secret: &Object, key: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use api::names::CLUSTER_NAMESPACE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef, WriteOptions};
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use object::{Object, Status};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -318,7 +319,7 @@ pub fn key_pins(pem: &[u8]) -> Result<Vec<String>, MembershipError> {
         let block = block.map_err(|_| MembershipError::ParseAuthority)?;
         let certificate = block.parse_x509().map_err(|_| MembershipError::ParseAuthority)?;
         let digest = ring::digest::digest(&ring::digest::SHA256, certificate.public_key().raw);
-        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = HEXLOWER.encode(digest.as_ref());
         pins.push(format!("sha256:{hex}"));
     }
     match pins.is_empty() {

@@ -64,7 +64,7 @@ pub struct NewCondition<'a> {
 
 /// The conditions of an object.
 pub fn all(object: &Object) -> impl Iterator<Item = ConditionView<'_>> {
-    object.items(&PATH).iter().map(ConditionView)
+    all_in(object.items(&PATH))
 }
 
 /// The condition of a type.
@@ -72,9 +72,14 @@ pub fn find<'a>(object: &'a Object, kind: &str) -> Option<ConditionView<'a>> {
     find_in(object.items(&PATH), kind)
 }
 
+/// The conditions in a list.
+pub fn all_in(conditions: &[Value]) -> impl Iterator<Item = ConditionView<'_>> {
+    conditions.iter().map(ConditionView)
+}
+
 /// The condition of a type in a list of conditions.
 pub fn find_in<'a>(conditions: &'a [Value], kind: &str) -> Option<ConditionView<'a>> {
-    conditions.iter().map(ConditionView).find(|condition| condition.kind() == kind)
+    all_in(conditions).find(|condition| condition.kind() == kind)
 }
 
 /// Reports whether the object has the condition with status `True`.

@@ -18,6 +18,7 @@ pub mod request;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod taints;
 pub mod time;
 mod unmanaged;
 pub mod yaml;

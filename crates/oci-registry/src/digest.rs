@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const READ_BUFFER: usize = 256 * 1024;
@@ -153,12 +154,7 @@ impl Hasher {
     }
 
     pub fn finish(self) -> Digest {
-        use std::fmt::Write;
-        let mut hex = String::with_capacity(self.algorithm.hex_len());
-        for byte in self.context.finish().as_ref() {
-            write!(hex, "{byte:02x}").expect("a string takes what is written to it");
-        }
-        Digest { algorithm: self.algorithm, hex }
+        Digest { algorithm: self.algorithm, hex: HEXLOWER.encode(self.context.finish().as_ref()) }
     }
 }
 

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use crate::build::{BuildError, BuildOptions, build};
 use crate::client::Client;
 use crate::copy::endpoints::LayoutEndpoint;
-use crate::copy::{CopyError, CopyOptions, Progress, copy};
+use crate::copy::{CopyError, CopyOptions, CopyProgress, copy};
 use crate::image::archive::pack;
 use crate::image::layout::Layout;
 use crate::manifest::Platform;
@@ -74,7 +74,7 @@ pub async fn prepare(
     options: &BuildOptions,
     client: &Arc<Client>,
     scratch: &Path,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<PreparedArchive, DistributeError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -106,7 +106,7 @@ async fn take(
     client: &Arc<Client>,
     layout: &Layout,
     scratch: &Path,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Vec<Reference>, DistributeError> {
     let mut names = Vec::new();
     let images = open(client, from, scratch).await?;
@@ -128,7 +128,7 @@ pub async fn push_all(
     prepared: &PreparedArchive,
     client: &Arc<Client>,
     to: &str,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Vec<LoadedImage>, DistributeError> {
     let mut loaded = Vec::new();
     for name in &prepared.names {

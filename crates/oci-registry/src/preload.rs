@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
 use crate::copy::endpoints::{ArchiveEndpoint, LayoutEndpoint, RegistryEndpoint};
-use crate::copy::{CopyError, CopyOptions, Progress, Source, copy};
+use crate::copy::{CopyError, CopyOptions, CopyProgress, Source, copy};
 use crate::digest::Digest;
 use crate::image::layout::Layout;
 use crate::name::{NameError, Reference};
@@ -105,7 +105,7 @@ pub async fn preload(
     to: &str,
     options: &CopyOptions,
     scratch: &Path,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Vec<LoadedImage>, PreloadError> {
     let mut loaded = Vec::new();
     for (source, own_name) in open(client, from, scratch).await? {
@@ -123,7 +123,7 @@ pub async fn push(
     name: &Reference,
     to: &str,
     options: &CopyOptions,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Vec<LoadedImage>, PreloadError> {
     let mut loaded: Vec<LoadedImage> = Vec::new();
     for name in name.retagged(to) {

@@ -1,5 +1,6 @@
 //! A certificate and the fields the control plane reads from it.
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::ParsedExtension;
@@ -137,12 +138,7 @@ impl Certificate {
 
     /// SHA-256 of the whole certificate, in lower-case hex.
     pub fn fingerprint_sha256(&self) -> String {
-        use std::fmt::Write;
-        let digest = ring::digest::digest(&ring::digest::SHA256, &self.der);
-        digest.as_ref().iter().fold(String::with_capacity(64), |mut hex, byte| {
-            write!(hex, "{byte:02x}").expect("writing to a String cannot fail");
-            hex
-        })
+        HEXLOWER.encode(ring::digest::digest(&ring::digest::SHA256, &self.der).as_ref())
     }
 }
 

@@ -1,10 +1,10 @@
 //! A directory of keys and certificates: created once, re-issued when due, written atomically.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -14,7 +14,6 @@ use crate::certificate::{Certificate, KeyedCertificate};
 use crate::error::PkiError;
 use crate::key::PrivateKey;
 use crate::rotation::needs_renewal;
-use crate::token::random_lowercase;
 
 /// File name stems used by the control plane.
 pub mod name {
@@ -257,46 +256,16 @@ fn create_key(path: &Path, advice: &'static str) -> Result<PrivateKey, KeyDirErr
 
 /// Replaces the file atomically: readers see the old content or the new, even after a power failure.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
-    let (directory, temporary) = write_temporary(path, content, mode)?;
-    let renamed = fs::rename(&temporary, path);
-    finish(path, &directory, &temporary, renamed)
+    atomic_file::replace(path, content, mode).map_err(|source| not_written(path, source))
 }
 
 /// Creates the complete file; does nothing if it exists.
 pub fn write_if_absent(path: &Path, content: &[u8], mode: u32) -> Result<(), KeyDirError> {
-    let (directory, temporary) = write_temporary(path, content, mode)?;
-    // A hard link fails if the name exists, where a rename would replace it.
-    let linked = match fs::hard_link(&temporary, path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // Some file systems have no hard links; there the small race between check and rename is accepted.
-        Err(_) if !path.exists() => fs::rename(&temporary, path),
-        other => other,
-    };
-    finish(path, &directory, &temporary, linked)
+    atomic_file::create(path, content, mode).map_err(|source| not_written(path, source))
 }
 
-fn write_temporary(path: &Path, content: &[u8], mode: u32) -> Result<(PathBuf, PathBuf), KeyDirError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let stem = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = directory.join(format!(".{stem}.{}.tmp", random_lowercase(8)?));
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()
-    };
-    match write() {
-        Ok(()) => Ok((directory.to_owned(), temporary)),
-        Err(source) => {
-            let _ = fs::remove_file(&temporary);
-            Err(KeyDirError::Io { path: path.to_owned(), action: "write", source })
-        }
-    }
-}
-
-fn finish(path: &Path, directory: &Path, temporary: &Path, placed: io::Result<()>) -> Result<(), KeyDirError> {
-    let _ = fs::remove_file(temporary);
-    let placed = placed.and_then(|()| File::open(directory)?.sync_all());
-    placed.map_err(|source| KeyDirError::Io { path: path.to_owned(), action: "write", source })
+fn not_written(path: &Path, source: io::Error) -> KeyDirError {
+    KeyDirError::Io { path: path.to_owned(), action: "write", source }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::cluster::{Cluster, Group};
+use crate::cluster::{Cluster, PodGroup};
 use crate::labels::Labels;
 use crate::outcome::Refusal;
 use crate::pod::{Pod, PodTerm};
@@ -97,14 +97,14 @@ fn closed_to<'a>(cluster: &'a Cluster, pod: &Pod) -> HashMap<&'a str, HashSet<&'
 }
 
 /// Pods a term can select: those of its namespaces if it lists them all.
-fn groups_for<'a>(cluster: &'a Cluster, term: &'a PodTerm) -> Box<dyn Iterator<Item = &'a Group> + 'a> {
+fn groups_for<'a>(cluster: &'a Cluster, term: &'a PodTerm) -> Box<dyn Iterator<Item = &'a PodGroup> + 'a> {
     match &term.namespace_selector {
         None => Box::new(term.namespaces.iter().flat_map(|namespace| cluster.groups_within(namespace))),
         Some(_) => Box::new(cluster.groups.iter().map(|(_, group)| group)),
     }
 }
 
-fn matches_group(cluster: &Cluster, term: &PodTerm, group: &Group) -> bool {
+fn matches_group(cluster: &Cluster, term: &PodTerm, group: &PodGroup) -> bool {
     let namespace = &group.key.namespace;
     term.matches(namespace, &group.key.labels, cluster.namespace_labels(namespace))
 }

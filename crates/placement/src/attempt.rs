@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use object::taints::{NO_SCHEDULE, NODE_UNSCHEDULABLE, Taint};
+
 use crate::affinity::Neighbours;
 use crate::amounts::Amounts;
 use crate::cluster::{Cluster, NodeInfo, NodeState};
@@ -9,7 +11,6 @@ use crate::outcome::{PlacementResult, Reason, Refusal, Refusals};
 use crate::pod::Pod;
 use crate::scores;
 use crate::spread::HardSpread;
-use crate::taints::{Effect, Taint, UNSCHEDULABLE};
 use crate::volumes::VolumeNeeds;
 
 /// Finds the node for a pod. Deterministic: the order in which the cluster was built does not matter.
@@ -117,7 +118,7 @@ impl<'a> Attempt<'a> {
     fn judge_itself(&self, node: &NodeState, info: &NodeInfo) -> Result<(), Refusal> {
         let pod = self.pod;
         if info.is_unschedulable {
-            let cordon = Taint { key: UNSCHEDULABLE.into(), value: "".into(), effect: Effect::NoSchedule };
+            let cordon = Taint { key: NODE_UNSCHEDULABLE.into(), effect: NO_SCHEDULE.into(), ..Taint::default() };
             if !cordon.is_tolerated_by(&pod.tolerations) {
                 return Err(Refusal::for_good("node(s) were unschedulable"));
             }

@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use object::Object;
+use object::taints::Taint;
 
 use crate::amounts::{Amounts, read_pod_count};
 use crate::labels::Labels;
 use crate::pod::{HostPort, Pod, PodTerms};
 use crate::slab::Slab;
-use crate::taints::Taint;
 
 /// Everything placement reads. Adding or removing a pod or a node takes constant time.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Cluster {
     known_nodes: usize,
     pub(crate) pods: Slab<Placed>,
     pods_by_key: HashMap<Box<str>, u32>,
-    pub(crate) groups: Slab<Group>,
+    pub(crate) groups: Slab<PodGroup>,
     groups_by_key: HashMap<GroupKey, u32>,
     groups_by_namespace: HashMap<Arc<str>, BTreeSet<u32>>,
     pub(crate) bearers: Slab<Bearer>,
@@ -98,7 +98,7 @@ pub struct PlacedPod {
 
 /// Pods with the same namespace, labels and owner.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct PodGroup {
     pub key: GroupKey,
     /// Number of pods per node.
     pub on: HashMap<u32, u32>,
@@ -330,7 +330,7 @@ impl Cluster {
         self.nodes.get(at)?.info.is_some().then_some(at)
     }
 
-    pub(crate) fn groups_within(&self, namespace: &str) -> impl Iterator<Item = &Group> {
+    pub(crate) fn groups_within(&self, namespace: &str) -> impl Iterator<Item = &PodGroup> {
         let groups = self.groups_by_namespace.get(namespace).into_iter().flatten();
         groups.filter_map(|at| self.groups.get(*at))
     }
@@ -368,7 +368,7 @@ impl Cluster {
         let at = match self.groups_by_key.get(&key) {
             Some(at) => *at,
             None => {
-                let at = self.groups.insert(Group { key: key.clone(), on: HashMap::new() });
+                let at = self.groups.insert(PodGroup { key: key.clone(), on: HashMap::new() });
                 self.groups_by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(at);
                 self.groups_by_key.insert(key, at);
                 at

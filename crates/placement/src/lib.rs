@@ -11,7 +11,6 @@ mod preempt;
 mod scores;
 mod slab;
 mod spread;
-mod taints;
 mod volumes;
 
 pub use crate::amounts::{Amounts, Requests};
@@ -21,5 +20,4 @@ pub use crate::labels::{Labels, NodeSelector, NodeTerm};
 pub use crate::outcome::{PlacementResult, Refusals};
 pub use crate::pod::{HostPort, Pod, PodTerm, PodTerms, Spread};
 pub use crate::preempt::{Budget, Preemption, Victim, preempt};
-pub use crate::taints::{Effect, Taint, Toleration};
 pub use crate::volumes::{BoundVolume, UnboundClaim, VolumeNeeds};

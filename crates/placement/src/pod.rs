@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use object::selector::{LabelRequirement, LabelSelector, Operator};
-use object::{Object, time};
+use object::taints::Toleration;
+use object::{Object, conditions, time};
 use serde_json::Value;
 
 use crate::amounts::Requests;
 use crate::labels::{Labels, NodeSelector, NodeTerm};
-use crate::taints::Toleration;
 
 /// The properties of a pod that decide its placement, and its requests.
 #[derive(Clone, Debug, Default)]
@@ -131,11 +131,8 @@ fn owner_of(object: &Object) -> &str {
 
 fn is_preempted(object: &Object) -> bool {
     object.is_deleting()
-        && object.items(&["status", "conditions"]).iter().any(|condition| {
-            condition["type"] == "DisruptionTarget"
-                && condition["status"] == "True"
-                && condition["reason"] == "PreemptionByScheduler"
-        })
+        && conditions::find(object, "DisruptionTarget")
+            .is_some_and(|condition| condition.is_true() && condition.reason() == "PreemptionByScheduler")
 }
 
 fn read_ports(object: &Object) -> Box<[HostPort]> {

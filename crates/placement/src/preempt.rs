@@ -33,6 +33,24 @@ pub struct Preemption {
     pub victims: Vec<Victim>,
     /// The reason for not preempting, as worded by kube-scheduler; empty otherwise.
     pub message: String,
+    /// Earlier victims on the nominated node are still terminating, so the nomination stands.
+    pub awaits_victims: bool,
+}
+
+/// The reason why a pod may not preempt others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ineligible {
+    ByPolicy,
+    AwaitsVictims,
+}
+
+impl Ineligible {
+    fn message(self) -> &'static str {
+        match self {
+            Self::ByPolicy => "not eligible due to preemptionPolicy=Never.",
+            Self::AwaitsVictims => "not eligible due to a terminating pod on the nominated node.",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +76,9 @@ pub fn preempt(
     outcome: &PlacementResult,
     budgets: &[Budget],
 ) -> Preemption {
-    if let Some(message) = refuse(cluster, pod, outcome) {
-        return Preemption { message: format!("preemption: {message}"), ..Preemption::default() };
+    if let Some(reason) = refuse(cluster, pod, outcome) {
+        let message = format!("preemption: {}", reason.message());
+        return Preemption { message, awaits_victims: reason == Ineligible::AwaitsVictims, ..Preemption::default() };
     }
     let nodes = cluster.node_count();
     let mut potential = outcome.refusals.resolvable.clone();
@@ -87,24 +106,23 @@ pub fn preempt(
         name: Arc::clone(&victim.name),
         uid: Arc::clone(&victim.uid),
     });
-    Preemption { victims: victims.collect(), node: Some(best.node), message: String::new() }
+    Preemption { victims: victims.collect(), node: Some(best.node), ..Preemption::default() }
 }
 
 fn name_of(cluster: &Cluster, at: u32) -> &str {
     cluster.nodes.get(at).map(|node| &*node.name).unwrap_or_default()
 }
 
-/// The reason why the pod may not preempt others.
-fn refuse(cluster: &Cluster, pod: &Pod, outcome: &PlacementResult) -> Option<&'static str> {
+fn refuse(cluster: &Cluster, pod: &Pod, outcome: &PlacementResult) -> Option<Ineligible> {
     if pod.preempts_never {
-        return Some("not eligible due to preemptionPolicy=Never.");
+        return Some(Ineligible::ByPolicy);
     }
     let at = cluster.find_node(&pod.nominated)?;
     // Its earlier victims are still terminating; it waits for them unless the node became unresolvable.
     let leaving = cluster.nodes.get(at)?.pods.iter().filter_map(|at| cluster.pods.get(*at));
     let is_waiting = leaving.into_iter().any(|placed| placed.pod.is_preempted && placed.pod.priority < pod.priority);
     let may_still_do = outcome.refusals.resolvable.contains(&at);
-    (is_waiting && may_still_do).then_some("not eligible due to a terminating pod on the nominated node.")
+    (is_waiting && may_still_do).then_some(Ineligible::AwaitsVictims)
 }
 
 /// Removes every less important pod from the node, then puts back as many as fit.

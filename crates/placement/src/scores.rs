@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use crate::affinity;
+use object::taints::{PREFER_NO_SCHEDULE, Toleration};
+
 use crate::cluster::{Cluster, NodeInfo, NodeState};
 use crate::pod::Pod;
-use crate::spread;
-use crate::taints::{Effect, Toleration};
+use crate::{affinity, spread};
 
 const WEIGHT_TAINTS: i64 = 3;
 const WEIGHT_NODE_AFFINITY: i64 = 2;
@@ -75,8 +75,7 @@ fn unwelcome(cluster: &Cluster, pod: &Pod, feasible: &[u32]) -> Option<Vec<i64>>
     let tolerations: Vec<Toleration> = pod.tolerations.iter().filter(|t| t.concerns_preferences()).cloned().collect();
     let count = |at: &u32| -> i64 {
         let taints = cluster.info_at(*at).map(|info| &info.taints[..]).unwrap_or_default();
-        let unwelcome =
-            taints.iter().filter(|t| t.effect == Effect::PreferNoSchedule && !t.is_tolerated_by(&tolerations));
+        let unwelcome = taints.iter().filter(|t| t.effect == PREFER_NO_SCHEDULE && !t.is_tolerated_by(&tolerations));
         unwelcome.count() as i64
     };
     let counts: Vec<i64> = feasible.iter().map(count).collect();

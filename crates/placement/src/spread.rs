@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use object::selector::LabelSelector;
 
-use crate::cluster::{Cluster, Group, NodeInfo};
+use crate::cluster::{Cluster, NodeInfo, PodGroup};
 use crate::outcome::Refusal;
 use crate::pod::{Pod, Spread};
 
@@ -70,7 +70,7 @@ impl Domains {
         (Self { of_node, counts: vec![0; places], is_eligible: Vec::new() }, vec![true; places])
     }
 
-    fn count(&mut self, group: &Group, counting: &[bool]) {
+    fn count(&mut self, group: &PodGroup, counting: &[bool]) {
         for (node, count) in &group.on {
             let domain = self.of_node[*node as usize];
             if domain != NO_DOMAIN && counting[*node as usize] {
@@ -82,7 +82,7 @@ impl Domains {
 
 /// Pods selected for this pod's constraints: those of its namespace that are not terminating. An empty selector
 /// selects none.
-fn counted<'a>(cluster: &'a Cluster, pod: &'a Pod, selector: &'a LabelSelector) -> impl Iterator<Item = &'a Group> {
+fn counted<'a>(cluster: &'a Cluster, pod: &'a Pod, selector: &'a LabelSelector) -> impl Iterator<Item = &'a PodGroup> {
     let groups = cluster.groups_within(&pod.namespace);
     groups.filter(move |group| {
         !selector.is_everything() && !group.key.is_terminating && group.key.labels.are_matched_by(selector)

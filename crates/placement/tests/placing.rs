@@ -86,25 +86,25 @@ fn cordons_taints_selectors_and_names_keep_pods_away() {
     let zoned = node("c", labelled("zone", "z1"));
     let nodes = [cordoned, tainted, zoned];
     let wants = json!({"spec": {"nodeSelector": {"zone": "z2"}}});
-    let told = "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
+    let expected = "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, \
         1 node(s) had untolerated taint(s), 1 node(s) were unschedulable.";
-    check(&nodes, &[], wants, told);
+    check(&nodes, &[], wants, expected);
     check(&nodes, &[], json!({"spec": {"nodeSelector": {"zone": "z1"}}}), "c");
     let tolerates = json!([{"key": "k", "operator": "Exists"}]);
     let only_b = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]}}});
     check(&nodes, &[], json!({"spec": {"tolerations": tolerates, "affinity": only_b.clone()}}), "b");
-    let told = "0/3 nodes are available: 1 node(s) had untolerated taint(s), \
+    let expected = "0/3 nodes are available: 1 node(s) had untolerated taint(s), \
         2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
-    check(&nodes, &[], json!({"spec": {"affinity": only_b}}), told);
+    check(&nodes, &[], json!({"spec": {"affinity": only_b}}), expected);
 }
 
 #[test]
 fn ports_of_the_node_are_used_once() {
     let port = |address: &str| json!({"spec": {"containers": [{"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": address}]}]}});
     let nodes = [node("a", json!({}))];
-    let told = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
-    check(&nodes, &[pod("p", merged(&[on("a"), port("")]))], port("10.0.0.1"), told);
+    let expected = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+    check(&nodes, &[pod("p", merged(&[on("a"), port("")]))], port("10.0.0.1"), expected);
     check(&nodes, &[pod("p", merged(&[on("a"), port("10.0.0.2")]))], port("10.0.0.1"), "a");
 }
 
@@ -129,15 +129,15 @@ fn affinity_attracts_and_anti_affinity_repels() {
     );
     // The first pod of a group that has affinity to itself may be placed anywhere.
     check(&nodes, &[], merged(&[near("podAffinity", "web", "zone"), web.clone()]), "a");
-    let told =
+    let expected =
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match pod anti-affinity rules.";
     let tainted = node("c", json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
-    check(&[nodes[0].clone(), nodes[1].clone(), tainted], &placed, near("podAntiAffinity", "web", "zone"), told);
+    check(&[nodes[0].clone(), nodes[1].clone(), tainted], &placed, near("podAntiAffinity", "web", "zone"), expected);
     // Anti-affinity of placed pods applies too.
     let hermit = [pod("h", merged(&[on("a"), near("podAntiAffinity", "web", "zone")]))];
     check(&nodes, &hermit, web.clone(), "c");
-    let told = "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.";
-    check(&nodes[..2], &hermit, web, told);
+    let expected = "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.";
+    check(&nodes[..2], &hermit, web, expected);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn affinity_terms_select_other_namespaces() {
         json_merge(&mut term, more);
         json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}})
     };
-    let told = "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.";
-    check(&nodes, std::slice::from_ref(&foreign), term(json!({})), told);
+    let expected = "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.";
+    check(&nodes, std::slice::from_ref(&foreign), term(json!({})), expected);
     check(&nodes, std::slice::from_ref(&foreign), term(json!({"namespaces": ["other"]})), "b");
     check(&nodes, std::slice::from_ref(&foreign), term(json!({"namespaceSelector": {}})), "b");
     let mut cluster = cluster(&nodes, &[foreign]);
@@ -174,12 +174,12 @@ fn pods_are_spread_over_domains() {
         [node("a", labelled("zone", "z1")), node("b", labelled("zone", "z1")), node("c", labelled("zone", "z2"))];
     let web = |name: &str, at: &str| pod(name, merged(&[on(at), labelled("app", "web")]));
     check(&nodes, &[web("w", "a")], spread("zone", json!({})), "c");
-    let told = "0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.";
-    check(&nodes[..2], &[web("w", "a")], spread("zone", json!({"minDomains": 2})), told);
+    let expected = "0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.";
+    check(&nodes[..2], &[web("w", "a")], spread("zone", json!({"minDomains": 2})), expected);
     check(&nodes[..2], &[web("w", "a")], spread("zone", json!({})), "b");
-    let told =
+    let expected =
         "0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label).";
-    check(&[node("x", json!({}))], &[], spread("zone", json!({})), told);
+    check(&[node("x", json!({}))], &[], spread("zone", json!({})), expected);
     // A terminating pod no longer counts.
     let leaving = pod("w", merged(&[on("c"), labelled("app", "web"), json!({"metadata": {"deletionTimestamp": "x"}})]));
     check(&nodes, &[web("w1", "a"), leaving], spread("zone", json!({})), "c");
@@ -191,9 +191,9 @@ fn unusable_nodes_are_not_domains_by_default() {
     let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
     let nodes = [node("a", labelled("zone", "z1")), node("b", merged(&[labelled("zone", "z2"), tainted]))];
     let placed = [pod("w", merged(&[on("a"), labelled("app", "web")]))];
-    let told = "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, \
+    let expected = "0/2 nodes are available: 1 node(s) didn't match pod topology spread constraints, \
         1 node(s) had untolerated taint(s).";
-    check(&nodes, &placed, spread("zone", json!({})), told);
+    check(&nodes, &placed, spread("zone", json!({})), expected);
     check(&nodes, &placed, spread("zone", json!({"nodeTaintsPolicy": "Honor"})), "a");
 }
 
@@ -252,8 +252,8 @@ fn preemption_picks_the_least_harmful_node() {
     let useless = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     check_preemption(&placed(1, 1), important(10, "5"), &[], (None, &[], useless));
     let never = merged(&[important(10, "3"), json!({"spec": {"preemptionPolicy": "Never"}})]);
-    let told = "preemption: not eligible due to preemptionPolicy=Never.";
-    check_preemption(&placed(1, 1), never, &[], (None, &[], told));
+    let expected = "preemption: not eligible due to preemptionPolicy=Never.";
+    check_preemption(&placed(1, 1), never, &[], (None, &[], expected));
 }
 
 #[test]
@@ -299,16 +299,16 @@ fn volumes_decide_which_nodes_will_do() {
     };
     let bound = |selector| placement::BoundVolume { node_affinity: selector, ..Default::default() };
     check(VolumeNeeds { bound: vec![bound(Some(only("b")))], ..Default::default() }, "b");
-    let told = "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity.";
-    check(VolumeNeeds { bound: vec![bound(Some(only("c")))], ..Default::default() }, told);
+    let expected = "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity.";
+    check(VolumeNeeds { bound: vec![bound(Some(only("c")))], ..Default::default() }, expected);
     let labels = Labels::from_pairs([("topology.kubernetes.io/zone", "z2__z3")].into_iter());
     let zoned = placement::BoundVolume { labels, ..Default::default() };
     check(VolumeNeeds { bound: vec![zoned], ..Default::default() }, "b");
     let unbound = placement::UnboundClaim { candidates: vec![Some(only("b"))], can_be_made: None };
     check(VolumeNeeds { unbound: vec![unbound], ..Default::default() }, "b");
-    let told = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.";
-    check(VolumeNeeds { unbound: vec![Default::default()], ..Default::default() }, told);
+    let expected = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.";
+    check(VolumeNeeds { unbound: vec![Default::default()], ..Default::default() }, expected);
     let refusal = Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
-    let told = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
-    check(VolumeNeeds { refusal, ..Default::default() }, told);
+    let expected = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+    check(VolumeNeeds { refusal, ..Default::default() }, expected);
 }

@@ -51,7 +51,7 @@ impl Explaining {
         if resource.namespaced && subject.namespace.is_empty() {
             return Err(Status::bad_request(format!("{} is namespaced: the query needs namespace", subject.kind)));
         }
-        server.auth.authorize(server, &request.user, &reading(&resource, &subject)).await?;
+        server.authorize(&request.user, &reading(&resource, &subject)).await?;
         let described = match subject.namespace.as_str() {
             "" => format!("{} {}", subject.kind, subject.name),
             namespace => format!("{} {namespace}/{}", subject.kind, subject.name),
@@ -69,7 +69,7 @@ impl Explaining {
         }
         for bindings in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
             let listing = RequestInfo::on(bindings.gvr(), Verb::List);
-            server.auth.authorize(server, &request.user, &listing).await?;
+            server.authorize(&request.user, &listing).await?;
         }
         answer(&self.explainer.simulate_failover(&cluster).await?)
     }

@@ -88,7 +88,7 @@ impl Extension for SafeModeState {
         let restored = restored::find(server).await?;
         let mut state = json!({"on": self.mode.is_on()});
         let listing = RequestInfo::on(WORKS.gvr(), Verb::List);
-        if server.auth.authorize(server, &request.user, &listing).await.is_ok() {
+        if server.authorize(&request.user, &listing).await.is_ok() {
             state["restored"] = serde_json::to_value(&restored).map_err(Status::internal)?;
             state["held"] = serde_json::to_value(self.mode.held()).map_err(Status::internal)?;
             state["refusals"] = self.mode.refusals().into();
@@ -116,7 +116,7 @@ impl Extension for SafeModeConfirm {
             return Err(Status::new(405, "MethodNotAllowed", "confirm with POST"));
         }
         let action = Action::NonResource { verb: CONFIRM_VERB, path: CONFIRM_PATH };
-        server.auth.require(server, &request.user, &action).await?;
+        server.require(&request.user, &action).await?;
         restored::confirm(server, &self.mode).await?;
         tracing::warn!(user = request.user.name, "safe mode ended by a user");
         Ok(respond::value(200, &json!({"on": false})))

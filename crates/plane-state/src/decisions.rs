@@ -75,8 +75,8 @@ impl Memory {
 }
 
 fn clusters(decision: &RecordedDecision) -> usize {
-    let told = |attempt: &Attempt| attempt.left_out.len() + attempt.candidates.len();
-    decision.explanation.attempts.iter().map(told).sum()
+    let in_attempt = |attempt: &Attempt| attempt.left_out.len() + attempt.candidates.len();
+    decision.explanation.attempts.iter().map(in_attempt).sum()
 }
 
 #[cfg(test)]

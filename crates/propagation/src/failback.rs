@@ -6,8 +6,7 @@ use api::cluster::CONDITION_READY;
 use api::failover::{CONDITION_SCHEDULABLE_NODES, REASON_FAILBACK};
 use api::work::{BindingSpec, GracefulEvictionTask, TargetCluster};
 use jiff::{SignedDuration, Timestamp};
-use object::Object;
-use object::time::parse;
+use object::{Object, conditions};
 use serde_json::Value;
 
 /// Default time a cluster must have been healthy before failback.
@@ -77,23 +76,21 @@ pub fn forget_holds(spec: &mut BindingSpec) {
 
 /// Returns the time since when a cluster is healthy; `None` when it is not, or the time is unknown.
 pub fn well_since(cluster: &Object) -> Option<Timestamp> {
-    let conditions = cluster.items(&["status", "conditions"]);
-    let find = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
-    let since = |condition: &Value| parse(condition["lastTransitionTime"].as_str()?);
     let keeps_out = |taint: &Value| taint["effect"] == "NoExecute" || taint["effect"] == "NoSchedule";
     if cluster.is_deleting() || cluster.items(&["spec", "taints"]).iter().any(keeps_out) {
         return None;
     }
-    let ready = find(CONDITION_READY).filter(|ready| ready["status"] == "True").and_then(since)?;
-    match find(CONDITION_SCHEDULABLE_NODES) {
+    let ready = conditions::find(cluster, CONDITION_READY).filter(|ready| ready.is_true())?.last_transition()?;
+    match conditions::find(cluster, CONDITION_SCHEDULABLE_NODES) {
         None => Some(ready),
-        Some(nodes) if nodes["status"] == "False" => None,
-        Some(nodes) => Some(since(nodes)?.max(ready)),
+        Some(nodes) if nodes.is_false() => None,
+        Some(nodes) => Some(nodes.last_transition()?.max(ready)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use object::time::parse;
     use serde_json::json;
 
     use super::*;

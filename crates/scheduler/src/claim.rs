@@ -1,10 +1,9 @@
 //! Node constraints of a pod: node selector, required node affinity, tolerations.
 
-use api::core::{Taint, Toleration};
-use api::work::NodeClaim;
-use serde_json::Value;
-
 use api::capacity::NodeCapacity;
+use api::work::NodeClaim;
+use object::taints::{Taint, Toleration};
+use serde_json::Value;
 
 /// A node claim, parsed once for many nodes.
 #[derive(Clone, Debug, Default, PartialEq)]

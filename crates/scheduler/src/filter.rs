@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::core::{Taint, Toleration};
 use api::policy::{ClusterAffinityTerm, Placement};
 use api::work::{BindingSpec, BindingStatus};
+use object::taints::{Taint, Toleration};
 
 use crate::explanation::{LeftOut, Refusal};
 use crate::plugins::{Plugin, Plugins};

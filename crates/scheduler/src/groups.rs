@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 /// A group: its name, its number of clusters, and its weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct SpreadGroup {
     pub name: String,
     pub value: usize,
     pub weight: i64,
@@ -43,7 +43,12 @@ struct Ranked {
 
 /// Returns the best groups: at least `groups_min`, at most `groups_max`, with `target` clusters in total. Empty if
 /// there are none.
-pub fn pick_groups(mut groups: Vec<Group>, groups_min: usize, groups_max: usize, target: usize) -> Vec<Group> {
+pub fn pick_groups(
+    mut groups: Vec<SpreadGroup>,
+    groups_min: usize,
+    groups_max: usize,
+    target: usize,
+) -> Vec<SpreadGroup> {
     if groups.is_empty() {
         return groups;
     }
@@ -123,7 +128,7 @@ mod tests {
 
     #[track_caller]
     fn check(groups: &[(&str, usize, i64)], (min, max, target): (usize, usize, usize), expected: &[&str]) {
-        let list = groups.iter().map(|(name, value, weight)| Group {
+        let list = groups.iter().map(|(name, value, weight)| SpreadGroup {
             name: (*name).to_owned(),
             value: *value,
             weight: *weight,
@@ -152,9 +157,9 @@ mod tests {
 
     #[test]
     fn many_regions_end_in_time() {
-        let groups = (0..40).map(|n| Group { name: format!("r{n:02}"), value: 1, weight: n }).collect();
+        let groups = (0..40).map(|n| SpreadGroup { name: format!("r{n:02}"), value: 1, weight: n }).collect();
         assert_eq!(pick_groups(groups, 1, 20, 20).len(), 20);
-        let groups = (0..60).map(|n| Group { name: format!("r{n:02}"), value: 1, weight: n }).collect();
+        let groups = (0..60).map(|n| SpreadGroup { name: format!("r{n:02}"), value: 1, weight: n }).collect();
         assert_eq!(pick_groups(groups, 1, 60, 1000), []);
     }
 }

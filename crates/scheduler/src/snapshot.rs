@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::capacity::ClusterNodes;
 use api::cluster::{ClusterSpec, ClusterStatus, ResourceSummary};
-use api::core::Taint;
+use object::taints::Taint;
 use object::{Object, Status};
 
 use crate::affinity::AffinityCache;

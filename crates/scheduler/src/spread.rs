@@ -8,7 +8,7 @@ use api::policy::{Placement, SpreadConstraint};
 use crate::divide::DivisionStrategy;
 use crate::estimate::is_set;
 use crate::explanation::{GroupScore, Listener, Selection};
-use crate::groups::{Group, pick_groups};
+use crate::groups::{SpreadGroup, pick_groups};
 use crate::schedule::{Request, ScheduleError};
 use crate::snapshot::ClusterSnapshot;
 
@@ -159,9 +159,9 @@ fn by_region(
     }
     let clusters_min = cluster.map_or(0, |cluster| cluster.min_groups);
     let worth = |picks: &[Pick]| group_worth(request, placement, picks, region.min_groups, clusters_min);
-    let groups: Vec<Group> = regions
+    let groups: Vec<SpreadGroup> = regions
         .iter()
-        .map(|(name, picks)| Group { name: (*name).to_owned(), value: picks.len(), weight: worth(picks) })
+        .map(|(name, picks)| SpreadGroup { name: (*name).to_owned(), value: picks.len(), weight: worth(picks) })
         .collect();
     let size = |number: i64| usize::try_from(number).unwrap_or(0);
     let chosen = pick_groups(groups.clone(), size(region.min_groups), size(region.max_groups), size(clusters_min));
@@ -231,9 +231,9 @@ fn report(snapshot: &ClusterSnapshot, listener: &mut impl Listener, rule: &str, 
     });
 }
 
-fn report_groups(listener: &mut impl Listener, groups: &[Group], chosen: &[Group]) {
+fn report_groups(listener: &mut impl Listener, groups: &[SpreadGroup], chosen: &[SpreadGroup]) {
     listener.report(|attempt| {
-        let score = |group: &Group| GroupScore {
+        let score = |group: &SpreadGroup| GroupScore {
             name: group.name.clone(),
             clusters: group.value,
             score: group.weight,

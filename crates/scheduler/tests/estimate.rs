@@ -5,17 +5,17 @@ mod fixtures;
 use std::sync::Arc;
 
 use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
-use api::core::Taint;
 use api::work::BindingSpec;
 use fixtures::{Cluster, aggregated, binding, cluster, snapshot};
+use object::taints::Taint;
 use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions};
 use serde_json::{Value, json};
 
 /// The estimates for `m1`.
 fn estimates(snapshot: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Vec<i32> {
     let (peers, status) = (Peers::default(), Default::default());
-    let (_, told) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
-    told.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
+    let (_, explained) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
+    explained.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
 }
 
 fn asking(requests: Value) -> BindingSpec {

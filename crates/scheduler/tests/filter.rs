@@ -127,15 +127,15 @@ fn reasons_are_counted_and_every_cluster_is_accounted_for() {
     let text = "0/4 clusters are available: 1 cluster(s) did not match the placement cluster affinity constraint, \
                 1 cluster(s) had untolerated taint {k:NoExecute}, 2 cluster(s) had untolerated taint {k:NoSchedule}.";
     assert_eq!(outcome(&all, &placed(placement.clone())), text);
-    let told = explanation(&all, &placed(placement));
-    let d = &told.attempts[0].left_out[3];
+    let explained = explanation(&all, &placed(placement));
+    let d = &explained.attempts[0].left_out[3];
     let plugins: Vec<&str> = d.reasons.iter().map(|reason| reason.plugin.as_str()).collect();
     assert_eq!(
         (d.cluster.as_str(), plugins),
         ("d", vec!["TaintToleration", "APIEnablement"]),
         "all reasons are reported"
     );
-    assert_eq!((told.reason.as_str(), told.message.as_str()), ("NoClusterFit", text));
+    assert_eq!((explained.reason.as_str(), explained.message.as_str()), ("NoClusterFit", text));
 }
 
 #[track_caller]

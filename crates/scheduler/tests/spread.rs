@@ -106,17 +106,17 @@ fn regions_are_picked_first_and_each_keeps_its_best_cluster() {
 
 #[test]
 fn a_region_is_weighted_by_capacity_then_by_score() {
-    let told = |replicas: i32, strategy: Value, had: &[(&str, i32)]| {
+    let explained = |replicas: i32, strategy: Value, had: &[(&str, i32)]| {
         let placement = json!({"spreadConstraints": by_region((1, 1), (1, 1)), "replicaScheduling": strategy});
         let mut spec = binding(replicas, placement);
         spec.clusters = targets(had);
-        let told = explanation(&snapshot(&regional()), &spec);
-        let selection = told.attempts[0].selection.clone().expect("selected");
+        let explained = explanation(&snapshot(&regional()), &spec);
+        let selection = explained.attempts[0].selection.clone().expect("selected");
         selection.groups.iter().map(|group| group.score).collect::<Vec<_>>()
     };
-    assert_eq!(told(15, Value::Null, &[]), [1000, 1000, 1000]);
-    assert_eq!(told(5, Value::Null, &[("m1", 5)]), [2050, 2000, 1000]);
-    assert_eq!(told(50, Value::Null, &[]), [0, 0, 0]);
-    assert_eq!(told(33, dynamic(), &[]), [30_000, 33_000, 33_000]);
-    assert_eq!(told(33, dynamic(), &[("m1", 5)]), [33_050, 33_000, 33_000]);
+    assert_eq!(explained(15, Value::Null, &[]), [1000, 1000, 1000]);
+    assert_eq!(explained(5, Value::Null, &[("m1", 5)]), [2050, 2000, 1000]);
+    assert_eq!(explained(50, Value::Null, &[]), [0, 0, 0]);
+    assert_eq!(explained(33, dynamic(), &[]), [30_000, 33_000, 33_000]);
+    assert_eq!(explained(33, dynamic(), &[("m1", 5)]), [33_050, 33_000, 33_000]);
 }

@@ -157,7 +157,7 @@ fn describe(event: &SearchEvent) -> String {
 }
 
 /// The next `count` events; fewer if the watch ends.
-async fn told(watch: &mut Watch, count: usize) -> Vec<String> {
+async fn events_of(watch: &mut Watch, count: usize) -> Vec<String> {
     let mut said = Vec::new();
     while said.len() < count {
         match timeout(LIMIT, watch.next()).await.expect("in time") {
@@ -218,7 +218,7 @@ async fn changes_between_two_pages_are_seen_by_a_watch_from_the_list() {
     let rest = world.list(rest).await;
     assert_eq!(names(&rest), ["a:x/p2", "b:x/late"]);
     let mut watch = world.search.watch(&pods(), from(&rest.version)).await;
-    let mut said = told(&mut watch, 2).await;
+    let mut said = events_of(&mut watch, 2).await;
     said.sort();
     assert_eq!(said, ["+a:x/p0", "+b:x/late"]);
 }
@@ -272,7 +272,7 @@ async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
     world.seed("b", "x", "p2", "web");
     world.members["b"].clear_fault();
-    assert_eq!(told(&mut watch, 1).await, ["+b:x/p2"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["+b:x/p2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,20 +285,20 @@ async fn a_watch_continues_from_a_list_and_applies_its_selectors() {
     let selected = Filter { labels, ..Filter::everything("x") };
     let mut of_web = world.search.watch(&pods(), WatchRequest { filter: selected, ..from(&listed.version) }).await;
     world.seed("b", "x", "p2", "web");
-    assert_eq!(told(&mut watch, 1).await, ["+b:x/p2"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["+b:x/p2"]);
     world.seed("a", "x", "p1", "other");
-    assert_eq!(told(&mut watch, 1).await, ["~a:x/p1"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["~a:x/p1"]);
     world.delete("b", "x", "p2").await;
-    assert_eq!(told(&mut watch, 1).await, ["-b:x/p2"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["-b:x/p2"]);
     world.seed("a", "y", "p3", "web");
-    assert_eq!(told(&mut watch, 1).await, ["+a:y/p3"]);
-    let mut of_web = told(&mut of_web, 3).await;
+    assert_eq!(events_of(&mut watch, 1).await, ["+a:y/p3"]);
+    let mut of_web = events_of(&mut of_web, 3).await;
     // The order between members is undefined.
     of_web.sort();
     assert_eq!(of_web, ["+b:x/p2", "-a:x/p1", "-b:x/p2"]);
     let field = Filter { fields: FieldSelector::parse("metadata.name=p3").expect("one"), ..Filter::everything("") };
     let mut of_p3 = world.search.watch(&pods(), WatchRequest { filter: field, ..from("") }).await;
-    assert_eq!(told(&mut of_p3, 1).await, ["+a:y/p3"]);
+    assert_eq!(events_of(&mut of_p3, 1).await, ["+a:y/p3"]);
 }
 
 /// A client can resume from every version a watch delivers, without missing or repeating anything.
@@ -319,7 +319,7 @@ async fn a_watch_can_be_taken_up_from_any_of_its_events() {
     }
     for (index, version) in versions.iter().enumerate() {
         let mut again = world.search.watch(&pods(), from(version)).await;
-        let mut said = told(&mut again, expected.len() - index).await;
+        let mut said = events_of(&mut again, expected.len() - index).await;
         let mut rest = expected[index..].to_vec();
         // The order between members is undefined.
         said.sort();
@@ -334,15 +334,15 @@ async fn a_watch_ends_when_members_change_and_is_rejected_when_too_old() {
     let listed = world.settled(&[]).await;
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
     world.plane.seed(&CLUSTERS.gvr(), cluster("c", "True"));
-    assert_eq!(told(&mut watch, 1).await, ["over"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["over"]);
     world.keeps(&["a", "b", "c"]).await;
     let mut watch = world.search.watch(&pods(), from("")).await;
     world.plane.seed(&CLUSTERS.gvr(), cluster("a", "Unknown"));
-    assert_eq!(told(&mut watch, 1).await, ["over"]);
+    assert_eq!(events_of(&mut watch, 1).await, ["over"]);
     world.keeps(&["b", "c"]).await;
     let old = version::Versions::one("b", "1").to_string();
     let mut watch = world.search.watch(&pods(), from(&old)).await;
-    assert_eq!(told(&mut watch, 2).await, ["E410", "over"]);
+    assert_eq!(events_of(&mut watch, 2).await, ["E410", "over"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,7 +353,7 @@ async fn a_streaming_list_marks_its_end_and_bookmarks_advance() {
     let listed = world.settled(&["a:x/p1", "b:x/p2"]).await;
     let request = WatchRequest { bookmarks: true, initial_events: Some(true), ..from("") };
     let mut watch = world.search.watch(&pods(), request).await;
-    let mut said = told(&mut watch, 3).await;
+    let mut said = events_of(&mut watch, 3).await;
     assert_eq!(said.pop().as_deref(), Some("@end"));
     said.sort();
     assert_eq!(said, ["+a:x/p1", "+b:x/p2"]);

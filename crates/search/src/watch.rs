@@ -145,9 +145,9 @@ impl Watch {
                 return Some(vec![self.bookmark(true)]);
             }
             let bookmark_at = if self.bookmarks && !self.owes_initial_end { self.next_bookmark } else { self.ends };
-            let told = tokio::select! {
+            let next_item = tokio::select! {
                 biased;
-                told = self.sources.next(), if !self.sources.is_empty() => told,
+                next_item = self.sources.next(), if !self.sources.is_empty() => next_item,
                 changed = self.view.changed() => match changed {
                     Ok(()) if !self.has_grown() => continue,
                     _ => None,
@@ -158,8 +158,8 @@ impl Watch {
                     return Some(vec![self.bookmark(false)]);
                 }
             };
-            let events = match told {
-                Some((cache, told)) => self.take(&cache, told),
+            let events = match next_item {
+                Some((cache, next_item)) => self.take(&cache, next_item),
                 None => {
                     self.is_over = true;
                     return None;
@@ -181,8 +181,8 @@ impl Watch {
         SearchEvent::Bookmark { version: self.versions.to_string(), initial_events_end }
     }
 
-    fn take(&mut self, cache: &Cache, told: StreamItem) -> Vec<SearchEvent> {
-        match told {
+    fn take(&mut self, cache: &Cache, next_item: StreamItem) -> Vec<SearchEvent> {
+        match next_item {
             StreamItem::State(objects) => {
                 let fitting = objects.iter().filter(|(key, kept)| self.filter.matches(key, kept));
                 fitting.map(|(_, kept)| self.present(cache, kept)).collect()
@@ -253,10 +253,10 @@ fn source(cache: &Arc<Cache>, start: Start, namespace: &str) -> BoxStream<'stati
     let state = (Arc::clone(cache), namespace.to_owned(), StreamStage::Begin(start));
     stream::unfold(state, |(cache, namespace, mut stage)| async move {
         loop {
-            let (told, next) = advance(&cache, &namespace, stage).await?;
+            let (next_item, next) = advance(&cache, &namespace, stage).await?;
             stage = next;
-            if let Some(told) = told {
-                return Some(((Arc::clone(&cache), told), (cache, namespace, stage)));
+            if let Some(next_item) = next_item {
+                return Some(((Arc::clone(&cache), next_item), (cache, namespace, stage)));
             }
         }
     })

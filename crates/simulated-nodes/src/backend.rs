@@ -8,7 +8,7 @@ use object::Object;
 use pod_streams::{Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, Tunnel};
 use tokio::io::AsyncWriteExt;
 
-use crate::behaviour::{Fault, behaviour};
+use crate::behaviour::{PodFault, behaviour};
 use crate::logs::{self, spec_of, status_of};
 use crate::page;
 use crate::shell::{Ended, command_of, run_session};
@@ -24,7 +24,7 @@ impl PodBackend for Simulation {
     async fn exec(&self, pod: &PodRef, exec: Exec, streams: Streams) -> Result<ExitStatus, Refusal> {
         let object = self.running(pod)?;
         let spec = spec_of(&object, &pod.container).ok_or_else(|| gone(pod))?;
-        if behaviour(self.settings(), &object, spec).fault == Some(Fault::Hang) {
+        if behaviour(self.settings(), &object, spec).fault == Some(PodFault::Hang) {
             return std::future::pending().await;
         }
         let sandbox = self.sandbox(&object, spec).await;

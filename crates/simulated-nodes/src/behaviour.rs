@@ -19,7 +19,7 @@ pub const USAGE_MEMORY: &str = "flotilla.dev/usage-memory";
 
 /// A simulated fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum PodFault {
     /// Exits with an error soon after each start.
     Crash,
     /// Like a crash, but the pod fails at once, regardless of its restart policy.
@@ -35,7 +35,7 @@ pub enum Fault {
     Stuck,
 }
 
-impl Fault {
+impl PodFault {
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text.trim() {
             "crash" => Self::Crash,
@@ -53,7 +53,7 @@ impl Fault {
 /// The deviations of one container from the default behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    pub fault: Option<Fault>,
+    pub fault: Option<PodFault>,
     pub start_delay: Option<Duration>,
     pub ready_delay: Option<Duration>,
     pub run_for: Option<Duration>,
@@ -79,11 +79,11 @@ pub fn behaviour(settings: &SimulatedNodeSettings, pod: &Object, container: &Val
     }
 }
 
-fn fault_of(text: &str, container: &str) -> Option<Fault> {
+fn fault_of(text: &str, container: &str) -> Option<PodFault> {
     text.split(',').find_map(|part| match part.split_once('=') {
-        Some((name, fault)) if name.trim() == container => Fault::parse(fault),
+        Some((name, fault)) if name.trim() == container => PodFault::parse(fault),
         Some(_) => None,
-        None => Fault::parse(part),
+        None => PodFault::parse(part),
     })
 }
 
@@ -99,7 +99,7 @@ mod tests {
         let pod = Object::from_value(json!({"metadata": {"annotations": annotations}})).expect("a map");
         let rule = ImageRule {
             image: "busybox:*".into(),
-            fault: Some(Fault::Oom),
+            fault: Some(PodFault::Oom),
             start_delay: None,
             run_for: Some(Duration::from_secs(7)),
             exit_code: None,
@@ -114,12 +114,12 @@ mod tests {
     fn annotations_precede_rules_and_may_name_a_container() {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         check(json!({}), "web", Behaviour::default());
-        check(json!({}), "main", Behaviour { fault: Some(Fault::Oom), run_for: seconds(7), ..Behaviour::default() });
+        check(json!({}), "main", Behaviour { fault: Some(PodFault::Oom), run_for: seconds(7), ..Behaviour::default() });
         check(
             json!({SIMULATE: "crash", EXIT_CODE: "3", RUN_FOR: "2s", START_DELAY: "1s"}),
             "main",
             Behaviour {
-                fault: Some(Fault::Crash),
+                fault: Some(PodFault::Crash),
                 start_delay: seconds(1),
                 run_for: seconds(2),
                 exit_code: Some(3),
@@ -127,7 +127,7 @@ mod tests {
             },
         );
         let named = json!({SIMULATE: "web=not-ready, sidecar=hang"});
-        check(named.clone(), "web", Behaviour { fault: Some(Fault::NotReady), ..Behaviour::default() });
+        check(named.clone(), "web", Behaviour { fault: Some(PodFault::NotReady), ..Behaviour::default() });
         check(named, "other", Behaviour::default());
         check(json!({SIMULATE: "explode", EXIT_CODE: "x"}), "web", Behaviour::default());
     }

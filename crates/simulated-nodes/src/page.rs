@@ -12,7 +12,7 @@ use object::Object;
 use pod_streams::{Refusal, Tunnel};
 use serde_json::json;
 
-use crate::behaviour::{Fault, behaviour};
+use crate::behaviour::{PodFault, behaviour};
 use crate::logs::{spec_of, status_of};
 use crate::simulation::Simulation;
 
@@ -31,7 +31,7 @@ pub async fn connect(simulation: &Simulation, pod: &Arc<Object>, port: u16) -> R
     let fault = behaviour(simulation.settings(), pod, spec).fault;
     let sandbox = simulation.sandbox(pod, spec).await;
     let (here, there) = tokio::io::duplex(CONNECTION_BYTES);
-    if fault == Some(Fault::Hang) {
+    if fault == Some(PodFault::Hang) {
         // Accepts the connection and never responds.
         tokio::spawn(async move {
             let mut there = there;
@@ -39,7 +39,7 @@ pub async fn connect(simulation: &Simulation, pod: &Arc<Object>, port: u16) -> R
         });
         return Ok(Box::new(here));
     }
-    let page = Arc::new(Page::of(simulation, pod, &container, port, fault == Some(Fault::NotReady)));
+    let page = Arc::new(Page::of(simulation, pod, &container, port, fault == Some(PodFault::NotReady)));
     let simulation = simulation.clone();
     tokio::spawn(async move {
         let service = service_fn(move |request: Request<hyper::body::Incoming>| {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::behaviour::Fault;
+use crate::behaviour::PodFault;
 
 /// A set of simulated nodes that differ only in name, addresses and zone.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub struct Delays {
 pub struct ImageRule {
     /// `*` matches any text: `*/broken:*`.
     pub image: String,
-    pub fault: Option<Fault>,
+    pub fault: Option<PodFault>,
     pub start_delay: Option<Duration>,
     pub run_for: Option<Duration>,
     pub exit_code: Option<i32>,

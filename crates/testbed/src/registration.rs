@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use api::cluster::{CLUSTERS, ClusterSpec};
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use cluster_client::{ClusterClient, DeleteOptions, Kubeconfig, RemoteConfig, ResourceRef};
-use karmadactl::plane::{Plane, PlaneArgs};
+use karmadactl::plane::{PlaneArgs, PlaneClient};
 use membership::agent_manifests::IMAGE;
 use membership::credentials::SECRETS;
 use membership::join::{JoinOptions, Readiness};
@@ -30,8 +30,8 @@ const UNJOIN_WAIT: Duration = Duration::from_secs(60);
 const CERTIFICATE_SECONDS: i32 = 365 * 24 * 3600;
 
 /// Opens the control plane as its administrator.
-pub fn open_plane(place: &TestbedDir) -> anyhow::Result<Plane> {
-    Plane::open(&PlaneArgs::of_kubeconfig(&place.plane_config(), None))
+pub fn open_plane(place: &TestbedDir) -> anyhow::Result<PlaneClient> {
+    PlaneClient::open(&PlaneArgs::of_kubeconfig(&place.plane_config(), None))
 }
 
 /// Registration of a member in the control plane.

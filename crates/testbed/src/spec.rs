@@ -263,19 +263,11 @@ pub fn loopback(port: u16) -> SocketAddr {
 
 /// Replaces a file atomically, readable by its owner only, since most contain keys.
 pub fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
     let write = || {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let mut file =
-            std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
-        std::fs::rename(&temporary, path)
+        atomic_file::replace(path, content, 0o600)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }

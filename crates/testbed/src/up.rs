@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef};
 use karmadactl::console::Console;
 use karmadactl::web_console::sign_in_path;
-use object::Object;
+use object::{Object, conditions};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -246,11 +246,7 @@ async fn wait_nodes(bed: &Testbed, member: &MemberSpec, line: &ProgressLine, dea
     remove_surplus_nodes(&client, member).await?;
     loop {
         let nodes = client.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
-        let is_ready = |node: &Arc<Object>| {
-            let conditions = node.items(&["status", "conditions"]);
-            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-        };
-        let ready = nodes.items.iter().filter(|node| is_ready(node)).count();
+        let ready = nodes.items.iter().filter(|node| conditions::is_true(node, "Ready")).count();
         if ready > 0 && ready == nodes.items.len() {
             return Ok(());
         }

@@ -13,8 +13,8 @@ mod tickets;
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver::auth::RequestAuthenticator;
-use apiserver::server::Server;
+use apiserver::auth::{Auth, RequestAuthenticator};
+use apiserver::resources::Resources;
 use async_trait::async_trait;
 use http::HeaderMap;
 use object::request::User;
@@ -39,7 +39,12 @@ pub struct SessionCookies {
 
 #[async_trait]
 impl RequestAuthenticator for SessionCookies {
-    async fn user(&self, server: &Server, headers: &HeaderMap) -> Option<Result<Arc<User>, String>> {
+    async fn user(
+        &self,
+        auth: &Auth,
+        resources: Resources<'_>,
+        headers: &HeaderMap,
+    ) -> Option<Result<Arc<User>, String>> {
         let id = origin::session_cookie(headers)?;
         if let Err(reason) = origin::check(headers) {
             return Some(Err(reason.to_owned()));
@@ -49,7 +54,7 @@ impl RequestAuthenticator for SessionCookies {
         };
         // A token that was revoked after the sign-in ends the session.
         if let Some(token) = &session.token
-            && !matches!(server.auth.review_token(server, token.expose(), &[]).await, Ok(Some(_)))
+            && !matches!(auth.review_token(resources, token.expose(), &[]).await, Ok(Some(_)))
         {
             self.console.sessions.close(id);
             return Some(Err("the token of the session is no longer valid".to_owned()));

@@ -1,8 +1,7 @@
 //! Admission of CertificateSigningRequests: kube-apiserver's `CertificateApproval`, `CertificateSigning` and
 //! `CertificateSubjectRestriction`.
 
-use access::Action;
-use access::ResourceAction;
+use access::{Action, ResourceAction};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +11,8 @@ use object::{Object, Status};
 use pki::csr::Csr;
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
 
 const GROUP: &str = "certificates.k8s.io";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -36,7 +35,7 @@ impl Admission for CertificateApproval {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -45,7 +44,7 @@ impl Admission for CertificateApproval {
         else {
             return Ok(());
         };
-        require_signer(server, ctx, attributes, "approve", request.str_at(&["spec", "signerName"])).await
+        require_signer(scope, ctx, attributes, "approve", request.str_at(&["spec", "signerName"])).await
     }
 }
 
@@ -57,7 +56,7 @@ impl Admission for CertificateSigning {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -68,7 +67,7 @@ impl Admission for CertificateSigning {
         if is_same(&["status", "certificate"]) && is_same(&["status", "conditions"]) {
             return Ok(());
         }
-        require_signer(server, ctx, attributes, "sign", old.str_at(&["spec", "signerName"])).await
+        require_signer(scope, ctx, attributes, "sign", old.str_at(&["spec", "signerName"])).await
     }
 }
 
@@ -80,7 +79,7 @@ impl Admission for CertificateSubjectRestriction {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -110,7 +109,7 @@ fn is_about(attributes: &Attributes<'_>, operation: Operation, subresource: Opti
 
 /// Rights are given for one signer by its name, or for all signers of a domain as `domain/*`.
 async fn require_signer(
-    server: &Server,
+    scope: AdmissionScope<'_>,
     ctx: &Context,
     attributes: &Attributes<'_>,
     verb: &'static str,
@@ -120,7 +119,7 @@ async fn require_signer(
     for name in [signer, &domain] {
         let action =
             ResourceAction { verb, group: GROUP, version: "*", resource: "signers", name, ..ResourceAction::default() };
-        if server.auth.decide(server, &ctx.user, &Action::Resource(action)).await?.allowed {
+        if scope.auth.decide(scope.resources, &ctx.user, &Action::Resource(action)).await?.allowed {
             return Ok(());
         }
     }

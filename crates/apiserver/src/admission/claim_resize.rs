@@ -5,8 +5,9 @@ use object::quantity::Quantity;
 use object::{Object, Status};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -21,7 +22,7 @@ impl Admission for ClaimResize {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -40,7 +41,7 @@ impl Admission for ClaimResize {
         if old.str_at(&["status", "phase"]) != "Bound" {
             return refuse("Only bound persistent volume claims can be expanded");
         }
-        if !allows_expansion(server, new).await? {
+        if !allows_expansion(scope.resources, new).await? {
             return refuse(
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
             );
@@ -54,10 +55,10 @@ fn grows(new: &Object, old: &Object) -> bool {
     matches!((size(new), size(old)), (Some(new), Some(old)) if new > old)
 }
 
-async fn allows_expansion(server: &Server, claim: &Object) -> Result<bool, Status> {
+async fn allows_expansion(resources: Resources<'_>, claim: &Object) -> Result<bool, Status> {
     let class = claim.annotation(OLD_CLASS).unwrap_or_else(|| claim.str_at(&["spec", "storageClassName"]));
-    let resource = server.registry.find("storage.k8s.io", "v1", "storageclasses");
+    let resource = resources.registry.find("storage.k8s.io", "v1", "storageclasses");
     let Some(resource) = resource.filter(|_| !class.is_empty()) else { return Ok(false) };
-    let found = server.objects.get(&resource.key("", class)).await?;
+    let found = resources.objects.get(&resource.key("", class)).await?;
     Ok(found.is_some_and(|class| class.object.bool_at(&["allowVolumeExpansion"]) == Some(true)))
 }

@@ -5,8 +5,8 @@ use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
 
 const SECONDS: i64 = 300;
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
@@ -22,7 +22,7 @@ impl Admission for DefaultTolerations {
 
     async fn mutate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         pod: &mut Object,

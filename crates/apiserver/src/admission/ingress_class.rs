@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use object::{Object, Status};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
@@ -22,7 +23,7 @@ impl Admission for DefaultIngressClass {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         ingress: &mut Object,
@@ -36,7 +37,7 @@ impl Admission for DefaultIngressClass {
             || ingress.get(&["spec", "ingressClassName"]).is_some_and(|class| !class.is_null());
         if is_new
             && !names_one
-            && let Some(class) = default_class(server).await?
+            && let Some(class) = default_class(scope.resources).await?
         {
             ingress.set(&["spec", "ingressClassName"], class);
         }
@@ -45,8 +46,8 @@ impl Admission for DefaultIngressClass {
 }
 
 /// Returns the name of the default class; of several the newest, then the first by name.
-async fn default_class(server: &Server) -> Result<Option<String>, Status> {
-    let Some(resource) = server.registry.find("networking.k8s.io", "v1", "ingressclasses") else { return Ok(None) };
+async fn default_class(resources: Resources<'_>) -> Result<Option<String>, Status> {
+    let Some(resource) = resources.registry.find("networking.k8s.io", "v1", "ingressclasses") else { return Ok(None) };
     resource.cache.fresh().await?;
     let classes = resource.cache.entries(&Filter::default());
     let classes = classes.iter().map(|entry| entry.decode());

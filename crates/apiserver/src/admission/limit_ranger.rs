@@ -6,9 +6,10 @@ use object::{Object, Status};
 use serde_json::{Map, Value};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 
 pub struct LimitRanger;
 
@@ -20,7 +21,7 @@ impl Admission for LimitRanger {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
@@ -28,7 +29,7 @@ impl Admission for LimitRanger {
         if !applies(attributes) || attributes.resource.kind.gvk.kind != "Pod" {
             return Ok(());
         }
-        for limit in limits(server, attributes, "Container").await? {
+        for limit in limits(scope.resources, attributes, "Container").await? {
             for list in ["initContainers", "containers"] {
                 let mut containers = object.items(&["spec", list]).to_vec();
                 containers.iter_mut().for_each(|container| fill_in(container, &limit));
@@ -42,7 +43,7 @@ impl Admission for LimitRanger {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -51,17 +52,17 @@ impl Admission for LimitRanger {
         let mut problems = Vec::new();
         match attributes.resource.kind.gvk.kind.as_str() {
             "Pod" => {
-                for limit in limits(server, attributes, "Container").await? {
+                for limit in limits(scope.resources, attributes, "Container").await? {
                     let containers =
                         object.items(&["spec", "initContainers"]).iter().chain(object.items(&["spec", "containers"]));
                     containers.for_each(|c| check(&limit, "Container", &c["resources"], &mut problems));
                 }
-                for limit in limits(server, attributes, "Pod").await? {
+                for limit in limits(scope.resources, attributes, "Pod").await? {
                     check(&limit, "Pod", &pod_total(object), &mut problems);
                 }
             }
             _ => {
-                for limit in limits(server, attributes, "PersistentVolumeClaim").await? {
+                for limit in limits(scope.resources, attributes, "PersistentVolumeClaim").await? {
                     let resources = object.get(&["spec", "resources"]).cloned().unwrap_or_default();
                     check(&limit, "PersistentVolumeClaim", &resources, &mut problems);
                 }
@@ -83,8 +84,8 @@ fn applies(attributes: &Attributes<'_>) -> bool {
     counted && created && attributes.subresource.is_none()
 }
 
-async fn limits(server: &Server, attributes: &Attributes<'_>, ty: &str) -> Result<Vec<Value>, Status> {
-    let Some(resource) = server.registry.find("", "v1", "limitranges") else { return Ok(Vec::new()) };
+async fn limits(resources: Resources<'_>, attributes: &Attributes<'_>, ty: &str) -> Result<Vec<Value>, Status> {
+    let Some(resource) = resources.registry.find("", "v1", "limitranges") else { return Ok(Vec::new()) };
     resource.cache.fresh().await?;
     let filter = Filter { namespace: attributes.namespace.to_owned(), ..Filter::default() };
     let ranges = resource.cache.entries(&filter);

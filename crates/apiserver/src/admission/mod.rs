@@ -3,7 +3,7 @@
 pub mod certificates;
 pub mod claim_resize;
 pub mod default_tolerations;
-pub mod dynamic;
+mod dynamic;
 pub mod ingress_class;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
@@ -20,9 +20,10 @@ use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::Value;
 
+use crate::auth::Auth;
 use crate::context::Context;
+use crate::resources::Resources;
 use crate::served_resources::Resource;
-use crate::server::Server;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -41,6 +42,14 @@ impl Operation {
             Self::Connect => "CONNECT",
         }
     }
+}
+
+/// The parts of the server that admission may use.
+#[derive(Clone, Copy)]
+pub struct AdmissionScope<'a> {
+    pub resources: Resources<'a>,
+    pub auth: &'a Auth,
+    pub chain: &'a Chain,
 }
 
 /// The write that is to be admitted. Objects are in the served version of the request.
@@ -77,7 +86,7 @@ pub trait Admission: Send + Sync {
     /// May change `object`; called for creates, updates and connects (with the options as the object).
     async fn mutate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         _attributes: &Attributes<'_>,
         _object: &mut Object,
@@ -88,7 +97,7 @@ pub trait Admission: Send + Sync {
     /// May refuse; `object` is `None` for deletes.
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         _attributes: &Attributes<'_>,
         _object: Option<&Object>,
@@ -122,13 +131,13 @@ impl Chain {
 
     pub async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
     ) -> Result<(), Status> {
         for step in &self.steps {
-            step.mutate(server, ctx, attributes, object).await?;
+            step.mutate(scope, ctx, attributes, object).await?;
         }
         Ok(())
     }
@@ -137,26 +146,26 @@ impl Chain {
     pub async fn mutate_until(
         &self,
         step: &str,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
     ) -> Result<(), Status> {
         for earlier in self.steps.iter().take_while(|known| known.name() != step) {
-            earlier.mutate(server, ctx, attributes, object).await?;
+            earlier.mutate(scope, ctx, attributes, object).await?;
         }
         Ok(())
     }
 
     pub async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
         for step in &self.steps {
-            step.validate(server, ctx, attributes, object).await?;
+            step.validate(scope, ctx, attributes, object).await?;
         }
         Ok(())
     }

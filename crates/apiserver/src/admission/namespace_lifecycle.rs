@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use object::{Object, Status};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -20,7 +20,7 @@ impl Admission for NamespaceLifecycle {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
@@ -29,9 +29,9 @@ impl Admission for NamespaceLifecycle {
         if !created || attributes.namespace.is_empty() || !attributes.resource.kind.namespaced {
             return Ok(());
         }
-        let Some(namespaces) = server.registry.find("", "v1", "namespaces") else { return Ok(()) };
+        let Some(namespaces) = scope.resources.registry.find("", "v1", "namespaces") else { return Ok(()) };
         let namespace = attributes.namespace;
-        let Some(found) = server.objects.get(&namespaces.key("", namespace)).await? else {
+        let Some(found) = scope.resources.objects.get(&namespaces.key("", namespace)).await? else {
             return Err(Status::not_found(&namespaces.kind.group_resource(), namespace));
         };
         if !found.object.is_deleting() && found.object.str_at(&["status", "phase"]) != "Terminating" {
@@ -42,7 +42,7 @@ impl Admission for NamespaceLifecycle {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         _object: Option<&Object>,

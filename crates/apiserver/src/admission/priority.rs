@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use object::{Object, Status};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 
 /// kube-apiserver's `Priority`; for servers that place pods.
 pub struct Priorities;
@@ -25,7 +26,7 @@ impl Admission for Priorities {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         pod: &mut Object,
@@ -35,7 +36,7 @@ impl Admission for Priorities {
             return Ok(());
         }
         match attributes.operation {
-            Operation::Create => fill_in(attributes, pod, find_class(server, attributes, pod).await?),
+            Operation::Create => fill_in(attributes, pod, find_class(scope.resources, attributes, pod).await?),
             // An update without a priority keeps the stored one.
             Operation::Update => {
                 let old = attributes.old.and_then(|old| old.get(&["spec", "priority"]));
@@ -50,11 +51,15 @@ impl Admission for Priorities {
     }
 }
 
-async fn find_class(server: &Server, attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Class>, Status> {
-    let Some(resource) = server.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(None) };
+async fn find_class(
+    resources: Resources<'_>,
+    attributes: &Attributes<'_>,
+    pod: &Object,
+) -> Result<Option<Class>, Status> {
+    let Some(resource) = resources.registry.find("scheduling.k8s.io", "v1", "priorityclasses") else { return Ok(None) };
     let name = pod.str_at(&["spec", "priorityClassName"]);
     if !name.is_empty() {
-        let Some(class) = server.objects.get(&resource.key("", name)).await? else {
+        let Some(class) = resources.objects.get(&resource.key("", name)).await? else {
             let detail = format!("no PriorityClass with name {name} was found");
             return Err(refuse(attributes, pod, detail));
         };

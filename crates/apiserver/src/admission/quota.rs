@@ -9,10 +9,11 @@ use object::{Object, Status};
 use serde_json::Value;
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
+use crate::resources::Resources;
 use crate::served_resources::Resource;
-use crate::server::Server;
 use crate::storage::{self, Outcome};
 
 /// Lost races on one quota after which the client gets a conflict and has to retry.
@@ -28,13 +29,13 @@ impl Admission for Quotas {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| applies(attributes)) else { return Ok(()) };
-        let Some(quotas) = server.registry.find("", "v1", "resourcequotas") else { return Ok(()) };
+        let Some(quotas) = scope.resources.registry.find("", "v1", "resourcequotas") else { return Ok(()) };
         quotas.cache.ready().await?;
         if quotas.cache.is_empty() {
             return Ok(());
@@ -45,7 +46,7 @@ impl Admission for Quotas {
         let delta = difference(usage(&resource, object), attributes.old.map(|old| usage(&resource, old)));
         for entry in quotas.cache.entries(&filter) {
             if covers(&entry.decode(), &resource, object) {
-                book(server, &quotas, attributes, &entry.name, &delta).await?;
+                book(scope.resources, &quotas, attributes, &entry.name, &delta).await?;
             }
         }
         Ok(())
@@ -73,7 +74,7 @@ fn difference(new: QuotaUsage, old: Option<QuotaUsage>) -> QuotaUsage {
 }
 
 async fn book(
-    server: &Server,
+    resources: Resources<'_>,
     quotas: &Resource,
     attributes: &Attributes<'_>,
     name: &str,
@@ -81,7 +82,7 @@ async fn book(
 ) -> Result<(), Status> {
     let key = quotas.key(attributes.namespace, name);
     for _ in 0..RACES_MAX {
-        let Some(current) = server.objects.get(&key).await? else { return Ok(()) };
+        let Some(current) = resources.objects.get(&key).await? else { return Ok(()) };
         let mut quota = current.object;
         let hard = amounts(quota.get(&["spec", "hard"]));
         let mut used = amounts(quota.get(&["status", "used"]));
@@ -108,7 +109,7 @@ async fn book(
         for (k, v) in &used {
             quota.set(&["status", "used", k], v.to_string());
         }
-        match server.objects.update(&key, storage::encode(&quota), current.revision, None).await? {
+        match resources.objects.update(&key, storage::encode(&quota), current.revision, None).await? {
             Outcome::Written(_) => return Ok(()),
             Outcome::Raced(_) => {}
         }

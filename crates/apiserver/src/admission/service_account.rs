@@ -5,8 +5,9 @@ use object::{Object, Status};
 use serde_json::{Value, json};
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 use crate::verbs::generated_name;
 
 const VOLUME_PREFIX: &str = "kube-api-access-";
@@ -23,7 +24,7 @@ impl Admission for ServiceAccountDefaults {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         pod: &mut Object,
@@ -43,7 +44,7 @@ impl Admission for ServiceAccountDefaults {
         }
         let name = pod.str_at(&["spec", "serviceAccountName"]).to_owned();
         pod.set(&["spec", "serviceAccount"], name.clone());
-        let account = account(server, attributes, pod, &name).await?;
+        let account = account(scope.resources, attributes, pod, &name).await?;
         if pod.items(&["spec", "imagePullSecrets"]).is_empty() {
             let secrets = account.items(&["imagePullSecrets"]).to_vec();
             if !secrets.is_empty() {
@@ -58,15 +59,20 @@ impl Admission for ServiceAccountDefaults {
     }
 }
 
-async fn account(server: &Server, attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Object, Status> {
+async fn account(
+    resources: Resources<'_>,
+    attributes: &Attributes<'_>,
+    pod: &Object,
+    name: &str,
+) -> Result<Object, Status> {
     let pods = attributes.resource.kind.group_resource();
     let namespace = attributes.namespace;
     let refuse = || {
         let detail = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
         Status::forbidden(&pods, attributes.name_in_refusals(Some(pod)), detail)
     };
-    let accounts = server.registry.find("", "v1", "serviceaccounts").ok_or_else(refuse)?;
-    let found = server.objects.get(&accounts.key(namespace, name)).await?;
+    let accounts = resources.registry.find("", "v1", "serviceaccounts").ok_or_else(refuse)?;
+    let found = resources.objects.get(&accounts.key(namespace, name)).await?;
     found.map(|current| current.object).ok_or_else(refuse)
 }
 

@@ -12,9 +12,10 @@ use rand::RngExt;
 use serde_json::json;
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 use crate::storage::{self, Outcome};
 use crate::verbs::generated_name;
 
@@ -35,7 +36,7 @@ impl Admission for ServiceAddresses {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         service: &mut Object,
@@ -57,12 +58,12 @@ impl Admission for ServiceAddresses {
         let ty = service.str_at(&["spec", "type"]).to_owned();
         let wants_address = matches!(ty.as_str(), "" | "ClusterIP" | "NodePort" | "LoadBalancer");
         if wants_address && service.str_at(&["spec", "clusterIP"]) != "None" {
-            allocate_address(server, attributes, service).await?;
+            allocate_address(scope.resources, attributes, service).await?;
         }
         if matches!(ty.as_str(), "NodePort" | "LoadBalancer")
             && service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false)
         {
-            allocate_ports(server, service).await?;
+            allocate_ports(scope.resources, service).await?;
         }
         Ok(())
     }
@@ -83,7 +84,11 @@ fn keep_allocated(service: &mut Object, old: Option<&Object>) {
     }
 }
 
-async fn allocate_address(server: &Server, attributes: &Attributes<'_>, service: &mut Object) -> Result<(), Status> {
+async fn allocate_address(
+    resources: Resources<'_>,
+    attributes: &Attributes<'_>,
+    service: &mut Object,
+) -> Result<(), Status> {
     let wanted = service.str_at(&["spec", "clusterIP"]).to_owned();
     let held = attributes.old.map(|old| old.str_at(&["spec", "clusterIP"])).unwrap_or_default();
     if !wanted.is_empty() && wanted == held {
@@ -91,7 +96,7 @@ async fn allocate_address(server: &Server, attributes: &Attributes<'_>, service:
     }
     let owner = (service.namespace().to_owned(), service.name().to_owned());
     if !wanted.is_empty() {
-        let taken = !attributes.dry_run && !take(server, &wanted, &owner).await?;
+        let taken = !attributes.dry_run && !take(resources, &wanted, &owner).await?;
         let in_range = wanted.parse::<IpAddr>().is_ok_and(is_in_range);
         if taken || !in_range {
             let detail = if in_range {
@@ -107,7 +112,7 @@ async fn allocate_address(server: &Server, attributes: &Attributes<'_>, service:
         service.set(&["spec", "clusterIPs"], json!([wanted]));
         return Ok(());
     }
-    let address = if attributes.dry_run { candidate().to_string() } else { take_any(server, &owner).await? };
+    let address = if attributes.dry_run { candidate().to_string() } else { take_any(resources, &owner).await? };
     service.set(&["spec", "clusterIP"], address.clone());
     service.set(&["spec", "clusterIPs"], json!([address]));
     Ok(())
@@ -122,16 +127,16 @@ fn is_in_range(address: IpAddr) -> bool {
     matches!(address, IpAddr::V4(v4) if (RANGE_START + 1..RANGE_START + RANGE_SIZE - 1).contains(&v4.to_bits()))
 }
 
-async fn take_any(server: &Server, owner: &(String, String)) -> Result<String, Status> {
+async fn take_any(resources: Resources<'_>, owner: &(String, String)) -> Result<String, Status> {
     for _ in 0..RANDOM_TRIES {
         let address = candidate().to_string();
-        if take(server, &address, owner).await? {
+        if take(resources, &address, owner).await? {
             return Ok(address);
         }
     }
     for bits in RANGE_START + 2..RANGE_START + RANGE_SIZE - 1 {
         let address = Ipv4Addr::from_bits(bits).to_string();
-        if take(server, &address, owner).await? {
+        if take(resources, &address, owner).await? {
             return Ok(address);
         }
     }
@@ -139,14 +144,14 @@ async fn take_any(server: &Server, owner: &(String, String)) -> Result<String, S
 }
 
 /// True when the address is now this Service's.
-async fn take(server: &Server, address: &str, (namespace, name): &(String, String)) -> Result<bool, Status> {
-    let Some(resource) = server.registry.find("networking.k8s.io", "v1", "ipaddresses") else { return Ok(true) };
+async fn take(resources: Resources<'_>, address: &str, (namespace, name): &(String, String)) -> Result<bool, Status> {
+    let Some(resource) = resources.registry.find("networking.k8s.io", "v1", "ipaddresses") else { return Ok(true) };
     let mut object = Object::new(&GroupVersionKind::new("networking.k8s.io", "v1", "IPAddress"), None, address);
     object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
     object.set(&["metadata", "creationTimestamp"], object::time::format_seconds(jiff::Timestamp::now()));
     object.set(&["metadata", "labels"], json!({"ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}));
     object.set(&["spec", "parentRef"], json!({"resource": "services", "namespace": namespace, "name": name}));
-    match server.objects.create(&resource.key("", address), storage::encode(&object), None).await? {
+    match resources.objects.create(&resource.key("", address), storage::encode(&object), None).await? {
         Outcome::Written(_) => Ok(true),
         // A create that failed after taking its address may try again under the same name.
         Outcome::Raced(current) => Ok(current.is_some_and(|c| {
@@ -156,12 +161,12 @@ async fn take(server: &Server, address: &str, (namespace, name): &(String, Strin
     }
 }
 
-async fn allocate_ports(server: &Server, service: &mut Object) -> Result<(), Status> {
+async fn allocate_ports(resources: Resources<'_>, service: &mut Object) -> Result<(), Status> {
     let missing = service.items(&["spec", "ports"]).iter().any(|port| port["nodePort"].as_i64().unwrap_or(0) == 0);
     if !missing {
         return Ok(());
     }
-    let mut used = ports_in_use(server).await?;
+    let mut used = ports_in_use(resources).await?;
     let mut ports = service.items(&["spec", "ports"]).to_vec();
     used.extend(ports.iter().filter_map(|port| port["nodePort"].as_i64()));
     for port in ports.iter_mut().filter(|port| port["nodePort"].as_i64().unwrap_or(0) == 0) {
@@ -176,8 +181,8 @@ async fn allocate_ports(server: &Server, service: &mut Object) -> Result<(), Sta
     Ok(())
 }
 
-async fn ports_in_use(server: &Server) -> Result<std::collections::BTreeSet<i64>, Status> {
-    let Some(resource) = server.registry.find("", "v1", "services") else { return Ok(Default::default()) };
+async fn ports_in_use(resources: Resources<'_>) -> Result<std::collections::BTreeSet<i64>, Status> {
+    let Some(resource) = resources.registry.find("", "v1", "services") else { return Ok(Default::default()) };
     resource.cache.fresh().await?;
     let services = resource.cache.entries(&Filter::default());
     let ports = services.iter().flat_map(|entry| {
@@ -188,16 +193,16 @@ async fn ports_in_use(server: &Server) -> Result<std::collections::BTreeSet<i64>
 }
 
 /// Gives the addresses of a deleted Service back.
-pub async fn release(server: &Server, service: &Object) -> Result<(), Status> {
-    let Some(resource) = server.registry.find("networking.k8s.io", "v1", "ipaddresses") else { return Ok(()) };
+pub async fn release(resources: Resources<'_>, service: &Object) -> Result<(), Status> {
+    let Some(resource) = resources.registry.find("networking.k8s.io", "v1", "ipaddresses") else { return Ok(()) };
     for address in service.items(&["spec", "clusterIPs"]).iter().filter_map(|ip| ip.as_str()).filter(|ip| *ip != "None")
     {
         let key = resource.key("", address);
-        if let Some(current) = server.objects.get(&key).await?
+        if let Some(current) = resources.objects.get(&key).await?
             && current.object.str_at(&["spec", "parentRef", "name"]) == service.name()
             && current.object.str_at(&["spec", "parentRef", "namespace"]) == service.namespace()
         {
-            server.objects.delete(&key, current.revision).await?;
+            resources.objects.delete(&key, current.revision).await?;
         }
     }
     Ok(())

@@ -7,9 +7,10 @@ use object::{Object, Status};
 use serde_json::Value;
 
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
-use crate::server::Server;
+use crate::resources::Resources;
 
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -25,7 +26,7 @@ impl Admission for DefaultStorageClass {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         claim: &mut Object,
@@ -39,7 +40,7 @@ impl Admission for DefaultStorageClass {
             || claim.get(&["spec", "storageClassName"]).is_some_and(|class| !Value::is_null(class));
         if is_new_claim
             && !names_one
-            && let Some(class) = default_class(server).await?
+            && let Some(class) = default_class(scope.resources).await?
         {
             claim.set(&["spec", "storageClassName"], class.name());
         }
@@ -48,8 +49,8 @@ impl Admission for DefaultStorageClass {
 }
 
 /// Of several the newest, then the first by name.
-async fn default_class(server: &Server) -> Result<Option<Arc<Object>>, Status> {
-    let Some(resource) = server.registry.find("storage.k8s.io", "v1", "storageclasses") else { return Ok(None) };
+async fn default_class(resources: Resources<'_>) -> Result<Option<Arc<Object>>, Status> {
+    let Some(resource) = resources.registry.find("storage.k8s.io", "v1", "storageclasses") else { return Ok(None) };
     resource.cache.fresh().await?;
     let classes = resource.cache.entries(&Filter::default());
     let classes = classes.iter().map(|entry| entry.decode());

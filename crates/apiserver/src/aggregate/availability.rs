@@ -3,12 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use object::conditions::{self, NewCondition};
 use object::{Object, Status};
 use serde_json::json;
 
 use super::{External, fetch, local, services};
 use crate::cache::Filter;
-use crate::crd::set_condition;
+use crate::outgoing::OutgoingError;
 use crate::server::Server;
 use crate::storage;
 
@@ -18,7 +19,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// Registers the local groups, then follows the APIServices until the server stops.
 pub async fn start(server: &Arc<Server>) -> Result<(), Status> {
     local::register(server).await?;
-    server.aggregator.refresh(&services(server).await?);
+    server.aggregator.refresh(&services(&server.registry).await?);
     tokio::spawn(follow(Arc::downgrade(server), server.stop.clone()));
     Ok(())
 }
@@ -56,25 +57,26 @@ async fn wait_for_registry(server: &Weak<Server>, generation: u64) {
 
 async fn step(server: &Arc<Server>) -> Result<(), Status> {
     local::register(server).await?;
-    let services = services(server).await?;
+    let services = services(&server.registry).await?;
     server.aggregator.refresh(&services);
     let checks = services.iter().filter_map(|service| Some((service, External::read(service)?)));
     let checks = checks.map(|(service, external)| check(server, service, external));
     futures::future::join_all(checks).await;
-    server.aggregator.refresh(&super::services(server).await?);
+    server.aggregator.refresh(&super::services(&server.registry).await?);
     Ok(())
 }
 
 async fn check(server: &Arc<Server>, service: &Object, external: External) {
     let (group, version) = (&external.group, &external.version);
-    let answered = fetch(&server.aggregator, server, &external, &format!("/apis/{group}/{version}")).await;
+    let answered = fetch(&server.aggregator, server.resources(), &external, &format!("/apis/{group}/{version}")).await;
     let (status, reason, message) = match answered {
         Ok(_) => ("True", "Passed", "all checks passed".to_owned()),
-        Err(problem) if problem.contains("not found") => ("False", "ServiceNotFound", problem),
+        Err(problem @ OutgoingError::ServiceNotFound { .. }) => ("False", "ServiceNotFound", problem.to_string()),
         Err(problem) => ("False", "FailedDiscoveryCheck", format!("failing or missing response: {problem}")),
     };
     let mut new = service.clone();
-    set_condition(&mut new, "Available", (status, reason, &message), jiff::Timestamp::now());
+    let condition = NewCondition { kind: "Available", status, reason, message: &message };
+    conditions::set(&mut new, &condition, jiff::Timestamp::now());
     if new == *service {
         return;
     }

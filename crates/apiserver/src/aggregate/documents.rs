@@ -1,30 +1,32 @@
 //! Discovery and OpenAPI documents of aggregated servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use kinds::discovery::Group;
+use kinds::discovery::DiscoveryGroup;
 use serde_json::{Value, json};
 
 use super::{Aggregator, External, fetch};
-use crate::server::Server;
+use crate::resources::Resources;
 
 impl Aggregator {
     /// Groups other servers answer for, for discovery.
-    pub fn groups(&self) -> Vec<Group> {
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    pub fn groups(&self) -> Vec<DiscoveryGroup> {
+        let mut groups: BTreeMap<String, DiscoveryGroup> = BTreeMap::new();
         for external in self.all() {
-            let fresh =
-                || Group { name: external.group.clone(), versions: Vec::new(), priority: external.group_priority };
+            let fresh = || DiscoveryGroup {
+                name: external.group.clone(),
+                versions: Vec::new(),
+                priority: external.group_priority,
+            };
             groups.entry(external.group.clone()).or_insert_with(fresh).versions.push(external.version.clone());
         }
         groups.into_values().collect()
     }
 
     /// Their aggregated discovery documents; a server that does not answer shows as stale.
-    pub async fn discovery(&self, server: &Arc<Server>) -> Vec<Value> {
+    pub async fn discovery(&self, resources: Resources<'_>) -> Vec<Value> {
         let externals = self.all();
-        let versions = externals.iter().map(|external| self.version_document(server, external));
+        let versions = externals.iter().map(|external| self.version_document(resources, external));
         let versions = futures::future::join_all(versions).await;
         let mut groups: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for (external, document) in externals.iter().zip(versions) {
@@ -34,11 +36,11 @@ impl Aggregator {
         documents.map(|(name, versions)| json!({"metadata": {"name": name}, "versions": versions})).collect()
     }
 
-    async fn version_document(&self, server: &Arc<Server>, external: &External) -> Value {
+    async fn version_document(&self, resources: Resources<'_>, external: &External) -> Value {
         let path = format!("/apis/{}/{}", external.group, external.version);
-        match fetch(self, server, external, &path).await {
+        match fetch(self, resources, external, &path).await {
             Ok(list) => {
-                json!({"version": external.version, "freshness": "Current", "resources": resources(external, &list)})
+                json!({"version": external.version, "freshness": "Current", "resources": resources_of(external, &list)})
             }
             Err(_) => json!({"version": external.version, "freshness": "Stale"}),
         }
@@ -54,7 +56,7 @@ impl Aggregator {
 }
 
 /// A plain resource list in the form of aggregated discovery: subresources under their resource.
-fn resources(external: &External, list: &Value) -> Vec<Value> {
+fn resources_of(external: &External, list: &Value) -> Vec<Value> {
     let items = list["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
     let kind_of = |item: &Value| {
         let group = item["group"].as_str().unwrap_or(&external.group);

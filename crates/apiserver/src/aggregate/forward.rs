@@ -15,21 +15,20 @@ use super::External;
 use crate::forwarding::{self, OutgoingBody, whole};
 use crate::http::Incoming;
 use crate::outgoing::{self, Destination, OutgoingError};
+use crate::resources::Resources;
 use crate::respond::Body;
-use crate::server::Server;
 
 const DOCUMENT_BYTES_MAX: usize = 10 * 1024 * 1024;
 const DOCUMENT_TIME_MAX: Duration = Duration::from_secs(5);
 /// A request that belongs to another server.
 pub struct Proxied {
-    pub(super) server: Arc<Server>,
     pub(super) external: Arc<External>,
     pub(super) user: Arc<User>,
     pub(super) identity: Option<Arc<ReloadableClientCert>>,
 }
 
 impl Proxied {
-    pub async fn forward(self, incoming: Incoming) -> Result<Response<Body>, Status> {
+    pub async fn forward(self, resources: Resources<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
         if !self.external.available {
             return Err(self.external.unavailable());
         }
@@ -38,7 +37,7 @@ impl Proxied {
             let text = format!("error trying to reach service: {error}");
             Status::unavailable(text)
         };
-        let destination = self.external.destination(&self.server, path).await.map_err(failed)?;
+        let destination = self.external.destination(resources, path).await.map_err(failed)?;
         let upgrade = forwarding::wants_upgrade(&incoming);
         let headers = outgoing_headers(&incoming.headers, &self.user, upgrade);
         let body = forwarding::body_of(incoming.body);

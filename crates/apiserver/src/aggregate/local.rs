@@ -25,7 +25,7 @@ pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
             (r.kind.gvk.group_version(), (r.custom.is_some(), own))
         })
         .collect();
-    let existing = services(server).await?;
+    let existing = services(&server.registry).await?;
     let mut writes = Vec::new();
     for (gv, (custom, own)) in &served {
         let name = name_of(gv);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use object::request::User;
-use object::{Object, Status};
+use object::{Object, Status, conditions};
 use parking_lot::RwLock;
 use pki::tls::client::ReloadableClientCert;
 use serde_json::Value;
@@ -17,7 +17,8 @@ use serde_json::Value;
 use crate::cache::Filter;
 use crate::outgoing::{Destination, OutgoingError};
 use crate::request::RequestInfo;
-use crate::server::Server;
+use crate::resources::Resources;
+use crate::served_resources::ServedResources;
 
 pub use availability::start;
 pub use forward::Proxied;
@@ -52,13 +53,13 @@ impl Aggregator {
     }
 
     /// The server that answers for the group and version of a request, when it is not this one.
-    pub fn proxy(&self, server: &Arc<Server>, user: &Arc<User>, info: &RequestInfo) -> Option<Proxied> {
+    pub fn proxy(&self, user: &Arc<User>, info: &RequestInfo) -> Option<Proxied> {
         if self.external.read().is_empty() {
             return None;
         }
         let (group, version) = group_version_of(info)?;
         let external = self.external.read().get(&(group, version)).cloned()?;
-        Some(Proxied { server: server.clone(), external, user: user.clone(), identity: self.identity.clone() })
+        Some(Proxied { external, user: user.clone(), identity: self.identity.clone() })
     }
 
     /// Returns true when another server answers for the group and version of a request.
@@ -82,7 +83,7 @@ impl Aggregator {
 impl External {
     fn read(service: &Object) -> Option<Self> {
         let reference = service.get(&["spec", "service"]).filter(|r| r.is_object())?;
-        let condition = service.items(&["status", "conditions"]).iter().find(|c| c["type"] == "Available");
+        let condition = conditions::find(service, "Available");
         let ca = service.str_at(&["spec", "caBundle"]);
         let ca =
             base64::Engine::decode(&base64::engine::general_purpose::STANDARD, ca).ok().filter(|ca| !ca.is_empty());
@@ -96,13 +97,14 @@ impl External {
             port: reference["port"].as_u64().unwrap_or(443) as u16,
             ca,
             insecure: service.bool_at(&["spec", "insecureSkipTLSVerify"]).unwrap_or(false),
-            available: condition.is_some_and(|c| c["status"] == "True"),
-            reason: condition.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned(),
+            available: condition.is_some_and(|condition| condition.is_true()),
+            reason: condition.map(|condition| condition.message()).unwrap_or_default().to_owned(),
         })
     }
 
-    async fn destination(&self, server: &Server, path: String) -> Result<Destination, OutgoingError> {
-        let found = Destination::of_service(server, &self.namespace, &self.service, self.port, path, self.ca.clone());
+    async fn destination(&self, resources: Resources<'_>, path: String) -> Result<Destination, OutgoingError> {
+        let found =
+            Destination::of_service(resources, &self.namespace, &self.service, self.port, path, self.ca.clone());
         let mut destination = found.await?;
         destination.insecure = self.insecure;
         Ok(destination)
@@ -127,8 +129,8 @@ fn group_version_of(info: &RequestInfo) -> Option<(String, String)> {
     }
 }
 
-async fn services(server: &Server) -> Result<Vec<Arc<Object>>, Status> {
-    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
+async fn services(registry: &ServedResources) -> Result<Vec<Arc<Object>>, Status> {
+    let Some(resource) = registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
         return Ok(Vec::new());
     };
     resource.cache.fresh().await?;
@@ -138,10 +140,10 @@ async fn services(server: &Server) -> Result<Vec<Arc<Object>>, Status> {
 /// A JSON document another server publishes at `path`.
 async fn fetch(
     aggregator: &Aggregator,
-    server: &Arc<Server>,
+    resources: Resources<'_>,
     external: &External,
     path: &str,
-) -> Result<Value, String> {
-    let destination = external.destination(server, path.to_owned()).await.map_err(|e| e.to_string())?;
-    forward::get_json(&destination, aggregator.identity.clone()).await.map_err(|e| e.to_string())
+) -> Result<Value, OutgoingError> {
+    let destination = external.destination(resources, path.to_owned()).await?;
+    forward::get_json(&destination, aggregator.identity.clone()).await
 }

@@ -7,18 +7,16 @@ use access::defaults::{self, Correction};
 use access::escalation;
 use access::rule::PolicyRule;
 use futures::future::try_join_all;
-use object::request::User;
 use object::request::user::MASTERS_GROUP;
-use object::request::{FieldValidation, WriteOptions};
+use object::request::{FieldValidation, User, WriteOptions};
 use object::{GroupVersionKind, Object, Status};
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::decode;
 use crate::request::Deletion;
 use crate::served_resources::Resource;
 use crate::server::Server;
-use crate::verbs::{self, Target};
+use crate::verbs::{self, Target, shape};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Rounds of aggregation; more than the deepest chain of the default roles.
@@ -159,5 +157,5 @@ async fn create(
 }
 
 fn shape(ctx: &Context, resource: &Resource, object: Object) -> Result<Object, Status> {
-    decode::shape(ctx, resource, object, FieldValidation::Strict, Vec::new())
+    shape::shape(ctx, resource, object, FieldValidation::Strict, Vec::new())
 }

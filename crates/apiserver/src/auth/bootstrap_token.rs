@@ -7,15 +7,15 @@ use pki::token::{BootstrapToken, constant_time_eq};
 
 use super::find_core;
 use super::service_account::secret_data;
-use crate::server::Server;
+use crate::resources::Resources;
 
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 
 /// The user the token stands for, `None` when there is no such token or it is not (or no longer) for authentication.
-pub async fn user(server: &Server, token: &BootstrapToken) -> Result<Option<User>, String> {
+pub async fn user(resources: Resources<'_>, token: &BootstrapToken) -> Result<Option<User>, String> {
     let name = format!("bootstrap-token-{}", token.id);
-    let found = find_core(server, "secrets", "kube-system", &name).await.map_err(|status| status.message)?;
+    let found = find_core(resources, "secrets", "kube-system", &name).await.map_err(|status| status.message)?;
     Ok(found.and_then(|secret| user_of(&secret, token, Timestamp::now())))
 }
 

@@ -4,9 +4,8 @@ use access::escalation::{RBAC_GROUP, check_binding_write, check_role_write};
 use async_trait::async_trait;
 use object::{Object, Status};
 
-use crate::admission::{Admission, Attributes, Operation};
+use crate::admission::{Admission, AdmissionScope, Attributes, Operation};
 use crate::context::Context;
-use crate::server::Server;
 
 /// The escalation check. It only refuses, so it comes after the steps that change objects.
 pub struct EscalationCheck;
@@ -19,7 +18,7 @@ impl Admission for EscalationCheck {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -33,6 +32,6 @@ impl Admission for EscalationCheck {
             "RoleBinding" | "ClusterRoleBinding" => check_binding_write,
             _ => return Ok(()),
         };
-        server.auth.policy().read(server, |index| check(index, &ctx.user, object, attributes.old)).await?
+        scope.auth.policy().read(scope.resources, |index| check(index, &ctx.user, object, attributes.old)).await?
     }
 }

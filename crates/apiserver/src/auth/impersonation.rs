@@ -4,8 +4,7 @@
 //! `impersonate:MODE` on
 //! the user and `impersonate-on:MODE:VERB` on what the request does. They are tried first; the classic `impersonate` last.
 
-use access::impersonation;
-use access::{Action, ResourceAction};
+use access::{Action, ResourceAction, impersonation};
 use http::{HeaderMap, HeaderValue};
 use object::field::go_quote;
 use object::request::User;
@@ -14,7 +13,7 @@ use object::{Status, names};
 
 use super::{Auth, refusal};
 use crate::request::RequestInfo;
-use crate::server::Server;
+use crate::resources::Resources;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -75,14 +74,14 @@ fn describe(wanted: &User) -> String {
 /// The user the request goes on as, when one of the ways is open to the caller; else the refusal of the first that applies.
 pub async fn assume(
     auth: &Auth,
-    server: &Server,
+    resources: Resources<'_>,
     caller: &User,
     wanted: User,
     info: &RequestInfo,
 ) -> Result<User, Status> {
     let mut refused: Option<Status> = None;
     for mode in Mode::ALL.into_iter().filter(|mode| mode.applies(caller, &wanted)) {
-        match mode.check(auth, server, caller, &wanted, info).await {
+        match mode.check(auth, resources, caller, &wanted, info).await {
             Ok(()) => return Ok(mode.user(wanted)),
             Err(status) if status.code == 403 => {
                 refused.get_or_insert(status);
@@ -91,7 +90,7 @@ pub async fn assume(
         }
     }
     for action in impersonation::actions(&wanted) {
-        if let Err(status) = auth.require(server, caller, &action).await {
+        if let Err(status) = auth.require(resources, caller, &action).await {
             return Err(refused.unwrap_or(status));
         }
     }
@@ -138,7 +137,7 @@ impl Mode {
     async fn check(
         self,
         auth: &Auth,
-        server: &Server,
+        resources: Resources<'_>,
         caller: &User,
         wanted: &User,
         info: &RequestInfo,
@@ -148,12 +147,12 @@ impl Mode {
             Action::Resource(action) => Action::Resource(ResourceAction { verb: &on_verb, ..action }),
             Action::NonResource { path, .. } => Action::NonResource { verb: &on_verb, path },
         };
-        auth.require(server, caller, &on).await?;
+        auth.require(resources, caller, &on).await?;
         let verb = format!("impersonate:{}", self.name());
         let actions = self.actions(&verb, wanted);
         refuse_sensitive(caller, &verb, wanted)?;
         for action in &actions {
-            auth.require(server, caller, &Action::Resource(*action)).await?;
+            auth.require(resources, caller, &Action::Resource(*action)).await?;
         }
         Ok(())
     }

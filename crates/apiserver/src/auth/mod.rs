@@ -12,24 +12,23 @@ mod token;
 
 pub mod bootstrap;
 pub mod escalation;
-pub mod oidc;
-pub mod token_request;
+mod oidc;
+pub(crate) mod token_request;
 
 use std::sync::Arc;
 
 use access::{AccessDecision, Action};
 use async_trait::async_trait;
 use http::HeaderMap;
-use object::request::User;
-use object::request::Verb;
 use object::request::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
+use object::request::{User, Verb};
 use object::{GroupResource, Object, Status};
 use pki::tls::client_trust::ClientTrust;
 use pki::token::Secret;
 
 use crate::http::Peer;
 use crate::request::RequestInfo;
-use crate::server::Server;
+use crate::resources::Resources;
 
 pub use front_proxy::FrontProxyConfig;
 pub use oidc::OidcConfig;
@@ -57,7 +56,12 @@ pub struct AuthConfig {
 #[async_trait]
 pub trait RequestAuthenticator: Send + Sync {
     /// `None` when the request has no credential of this kind; the error says why it is not valid.
-    async fn user(&self, server: &Server, headers: &HeaderMap) -> Option<Result<Arc<User>, String>>;
+    async fn user(
+        &self,
+        auth: &Auth,
+        resources: Resources<'_>,
+        headers: &HeaderMap,
+    ) -> Option<Result<Arc<User>, String>>;
 }
 
 /// The authenticators and the authorizer of the server.
@@ -89,7 +93,8 @@ impl Auth {
     /// The user behind a request; 401 when the credentials given are wrong, or none are and the request needs some.
     pub async fn authenticate(
         &self,
-        server: &Server,
+        resources: Resources<'_>,
+        authenticators: &[Box<dyn RequestAuthenticator>],
         peer: &Peer,
         headers: &HeaderMap,
         info: &RequestInfo,
@@ -109,7 +114,7 @@ impl Auth {
             }
         }
         if let Some(token) = token::bearer(headers) {
-            match self.tokens.caller(server, token, &info.path).await {
+            match self.tokens.caller(resources, token, &info.path).await {
                 Ok(user) => return Ok(user),
                 Err(reason) => {
                     tracing::debug!(reason, peer = %peer.address, "bearer token refused");
@@ -118,8 +123,8 @@ impl Auth {
             }
         }
         if !refused {
-            for authenticator in server.authenticators() {
-                match authenticator.user(server, headers).await {
+            for authenticator in authenticators {
+                match authenticator.user(self, resources, headers).await {
                     Some(Ok(user)) => return Ok(user),
                     Some(Err(reason)) => {
                         tracing::debug!(reason, peer = %peer.address, "credentials refused");
@@ -139,34 +144,39 @@ impl Auth {
     /// caller may.
     pub async fn impersonated(
         &self,
-        server: &Server,
+        resources: Resources<'_>,
         caller: &Arc<User>,
         headers: &HeaderMap,
         info: &RequestInfo,
     ) -> Result<Arc<User>, Status> {
         match impersonation::read(headers)? {
             None => Ok(caller.clone()),
-            Some(wanted) => impersonation::assume(self, server, caller, wanted, info).await.map(Arc::new),
+            Some(wanted) => impersonation::assume(self, resources, caller, wanted, info).await.map(Arc::new),
         }
     }
 
     /// 403 unless the user may do this.
-    pub async fn authorize(&self, server: &Server, user: &User, info: &RequestInfo) -> Result<(), Status> {
-        self.require(server, user, &refusal::action_of(info)).await
+    pub async fn authorize(&self, resources: Resources<'_>, user: &User, info: &RequestInfo) -> Result<(), Status> {
+        self.require(resources, user, &refusal::action_of(info)).await
     }
 
     /// 403 unless the user may do this, for questions that are not the request itself.
-    pub async fn require(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<(), Status> {
-        let decision = self.decide(server, user, action).await?;
+    pub async fn require(&self, resources: Resources<'_>, user: &User, action: &Action<'_>) -> Result<(), Status> {
+        let decision = self.decide(resources, user, action).await?;
         if decision.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &decision.reason)) }
     }
 
     /// Returns the verdict of the current policy, with its reason.
-    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<AccessDecision, Status> {
+    pub async fn decide(
+        &self,
+        resources: Resources<'_>,
+        user: &User,
+        action: &Action<'_>,
+    ) -> Result<AccessDecision, Status> {
         if user.is_master() {
             return Ok(AccessDecision::allow(""));
         }
-        self.policy.decide(server, user, action).await
+        self.policy.decide(resources, user, action).await
     }
 
     pub fn policy(&self) -> &LivePolicy {
@@ -176,11 +186,11 @@ impl Auth {
     /// The user behind a token that is meant for one of `audiences` (this server's own when empty); the error says why not.
     pub async fn review_token(
         &self,
-        server: &Server,
+        resources: Resources<'_>,
         token: &str,
         audiences: &[String],
     ) -> Result<Option<TokenUser>, String> {
-        self.tokens.review(server, token, audiences).await
+        self.tokens.review(resources, token, audiences).await
     }
 
     pub fn service_accounts(&self) -> &service_account::ServiceAccounts {
@@ -217,7 +227,12 @@ fn with_authenticated_group(mut user: User) -> User {
 }
 
 /// A core/v1 object as it is stored now.
-async fn find_core(server: &Server, plural: &str, namespace: &str, name: &str) -> Result<Option<Object>, Status> {
+async fn find_core(
+    resources: Resources<'_>,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Object>, Status> {
     let key = crate::storage::key(&GroupResource::new("", plural), namespace, name);
-    Ok(server.objects.get(&key).await?.map(|current| current.object))
+    Ok(resources.objects.get(&key).await?.map(|current| current.object))
 }

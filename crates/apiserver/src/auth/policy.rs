@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use tokio::sync::OnceCell;
 
 use crate::cache::{Cache, ChangeKind, Filter, Watcher};
-use crate::server::Server;
+use crate::resources::Resources;
 
 /// Plural and kind, in the order of the caches.
 const SOURCES: [(&str, &str); 4] = [
@@ -38,30 +38,35 @@ struct Compiled {
 }
 
 impl LivePolicy {
-    pub async fn decide(&self, server: &Server, user: &User, action: &Action<'_>) -> Result<AccessDecision, Status> {
-        let local = server.objects.store().local();
+    pub async fn decide(
+        &self,
+        resources: Resources<'_>,
+        user: &User,
+        action: &Action<'_>,
+    ) -> Result<AccessDecision, Status> {
+        let local = resources.objects.store().local();
         let known = local.map_or(0, store::Local::revision);
-        let decision = self.read_at(server, known, |index| index.authorize(user, action)).await?;
+        let decision = self.read_at(resources, known, |index| index.authorize(user, action)).await?;
         // A remote store is not read for every authorization. Before a refusal it is, as the right may be new.
         if decision.allowed || local.is_some() {
             return Ok(decision);
         }
-        self.read(server, |index| index.authorize(user, action)).await
+        self.read(resources, |index| index.authorize(user, action)).await
     }
 
     /// Reads the rules with every write in them that was acknowledged before this call, here or by another server.
-    pub async fn read<T>(&self, server: &Server, read: impl FnOnce(&PolicyIndex) -> T) -> Result<T, Status> {
-        let revision = server.objects.store().revision().await.map_err(crate::storage::status_of_store)?;
-        self.read_at(server, revision, read).await
+    pub async fn read<T>(&self, resources: Resources<'_>, read: impl FnOnce(&PolicyIndex) -> T) -> Result<T, Status> {
+        let revision = resources.objects.store().revision().await.map_err(crate::storage::status_of_store)?;
+        self.read_at(resources, revision, read).await
     }
 
     async fn read_at<T>(
         &self,
-        server: &Server,
+        resources: Resources<'_>,
         revision: u64,
         read: impl FnOnce(&PolicyIndex) -> T,
     ) -> Result<T, Status> {
-        let caches = self.caches.get_or_try_init(|| async { find_caches(server) }).await?;
+        let caches = self.caches.get_or_try_init(|| async { find_caches(resources) }).await?;
         if let Some(compiled) = &*self.compiled.read()
             && compiled.has(caches, revision)
         {
@@ -79,8 +84,8 @@ impl LivePolicy {
     }
 }
 
-fn find_caches(server: &Server) -> Result<Vec<Arc<Cache>>, Status> {
-    let snapshot = server.registry.snapshot();
+fn find_caches(resources: Resources<'_>) -> Result<Vec<Arc<Cache>>, Status> {
+    let snapshot = resources.registry.snapshot();
     let find = |plural: &str| {
         let found = snapshot.find_any_version(&GroupResource::new(RBAC_GROUP, plural));
         found.map(|resource| resource.cache.clone())

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::token::TokenUser;
 use super::{CREDENTIAL_ID, find_core};
-use crate::server::Server;
+use crate::resources::Resources;
 
 /// The issuer of tokens in secrets of type `kubernetes.io/service-account-token`.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
@@ -102,12 +102,12 @@ impl ServiceAccounts {
             || self.config.former_issuers.iter().any(|i| i == issuer)
     }
 
-    pub async fn review(&self, server: &Server, token: &str, wanted: &[String]) -> Result<TokenUser, String> {
+    pub async fn review(&self, resources: Resources<'_>, token: &str, wanted: &[String]) -> Result<TokenUser, String> {
         let claims = self.verifier.verify(token, Timestamp::now()).map_err(describe)?.claims;
         let audiences = self.audiences_met(&claims, wanted)?;
         let user = match claims.get("iss").and_then(Value::as_str) {
-            Some(LEGACY_ISSUER) => self.legacy_user(server, token, &claims).await?,
-            _ => bound_user(server, &claims).await?,
+            Some(LEGACY_ISSUER) => self.legacy_user(resources, token, &claims).await?,
+            _ => bound_user(resources, &claims).await?,
         };
         Ok(TokenUser { user, audiences })
     }
@@ -129,7 +129,12 @@ impl ServiceAccounts {
     }
 
     /// A token from a secret is valid while the secret holds it.
-    async fn legacy_user(&self, server: &Server, token: &str, claims: &Map<String, Value>) -> Result<User, String> {
+    async fn legacy_user(
+        &self,
+        resources: Resources<'_>,
+        token: &str,
+        claims: &Map<String, Value>,
+    ) -> Result<User, String> {
         let claim = |name: &str| {
             let value = claims.get(&format!("kubernetes.io/serviceaccount/{name}")).and_then(Value::as_str);
             value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} claim is missing"))
@@ -141,12 +146,12 @@ impl ServiceAccounts {
             return Err("sub claim is invalid".to_owned());
         }
         if self.config.lookup {
-            let secret = find(server, "secrets", namespace, secret_name).await?;
+            let secret = find(resources, "secrets", namespace, secret_name).await?;
             let secret = secret.filter(|s| !s.is_deleting()).ok_or("Token has been invalidated")?;
             if !constant_time_eq(&secret_data(&secret, "token"), token.as_bytes()) {
                 return Err("Token does not match server's copy".to_owned());
             }
-            let account = find(server, "serviceaccounts", namespace, name).await?;
+            let account = find(resources, "serviceaccounts", namespace, name).await?;
             let account = account.ok_or_else(|| format!("serviceaccounts {name:?} not found"))?;
             if account.is_deleting() {
                 return Err(format!("ServiceAccount {namespace}/{name} has been deleted"));
@@ -176,17 +181,17 @@ impl<'a> Reference<'a> {
     }
 }
 
-async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User, String> {
+async fn bound_user(resources: Resources<'_>, claims: &Map<String, Value>) -> Result<User, String> {
     if !claims.contains_key("exp") {
         return Err("exp claim is missing".to_owned());
     }
     let private = claims.get("kubernetes.io").ok_or("kubernetes.io claim is missing")?;
     let namespace = private["namespace"].as_str().unwrap_or_default();
     let account = Reference::read(private.get("serviceaccount")).ok_or("service account claim is missing")?;
-    check_account(server, namespace, &account).await?;
+    check_account(resources, namespace, &account).await?;
     let (pod, node) = (Reference::read(private.get("pod")), Reference::read(private.get("node")));
     if let Some(secret) = Reference::read(private.get("secret")) {
-        check_bound(server, "secret", namespace, &secret).await?;
+        check_bound(resources, "secret", namespace, &secret).await?;
     }
     let mut extra = BTreeMap::new();
     let mut put = |key: &str, value: &str| {
@@ -195,8 +200,8 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
         }
     };
     match (&pod, &node) {
-        (Some(pod), _) => check_bound(server, "pod", namespace, pod).await?,
-        (None, Some(node)) => check_bound(server, "node", "", node).await?,
+        (Some(pod), _) => check_bound(resources, "pod", namespace, pod).await?,
+        (None, Some(node)) => check_bound(resources, "node", "", node).await?,
         (None, None) => {}
     }
     // The node of a pod-bound token is information: it is the pod that must exist.
@@ -212,8 +217,8 @@ async fn bound_user(server: &Server, claims: &Map<String, Value>) -> Result<User
     Ok(user(namespace, account.name, account.uid, extra))
 }
 
-async fn check_account(server: &Server, namespace: &str, claimed: &Reference<'_>) -> Result<(), String> {
-    let account = find(server, "serviceaccounts", namespace, claimed.name).await?;
+async fn check_account(resources: Resources<'_>, namespace: &str, claimed: &Reference<'_>) -> Result<(), String> {
+    let account = find(resources, "serviceaccounts", namespace, claimed.name).await?;
     let account = account.ok_or_else(|| format!("serviceaccounts {:?} not found", claimed.name))?;
     if account.uid() != claimed.uid {
         return Err(format!("service account UID ({}) does not match claim ({})", account.uid(), claimed.uid));
@@ -224,8 +229,13 @@ async fn check_account(server: &Server, namespace: &str, claimed: &Reference<'_>
     Ok(())
 }
 
-async fn check_bound(server: &Server, kind: &str, namespace: &str, claimed: &Reference<'_>) -> Result<(), String> {
-    let found = find(server, &format!("{kind}s"), namespace, claimed.name).await?;
+async fn check_bound(
+    resources: Resources<'_>,
+    kind: &str,
+    namespace: &str,
+    claimed: &Reference<'_>,
+) -> Result<(), String> {
+    let found = find(resources, &format!("{kind}s"), namespace, claimed.name).await?;
     let found = found.filter(|object| object.uid() != claimed.uid || !deleted_for_long(object));
     let found = found.ok_or("service account token has been invalidated")?;
     if found.uid() != claimed.uid {
@@ -244,8 +254,8 @@ fn deleted_for_long(object: &Object) -> bool {
     }
 }
 
-async fn find(server: &Server, plural: &str, namespace: &str, name: &str) -> Result<Option<Object>, String> {
-    find_core(server, plural, namespace, name).await.map_err(|status: Status| status.message)
+async fn find(resources: Resources<'_>, plural: &str, namespace: &str, name: &str) -> Result<Option<Object>, String> {
+    find_core(resources, plural, namespace, name).await.map_err(|status: Status| status.message)
 }
 
 fn user(namespace: &str, name: &str, uid: &str, extra: BTreeMap<String, Vec<String>>) -> User {

@@ -11,12 +11,11 @@ use parking_lot::Mutex;
 use pki::jwt::verifier::peek_issuer;
 use pki::token::{BootstrapToken, Secret};
 
-use super::bootstrap_token;
 use super::certificate::sha256;
 use super::oidc::{Oidc, OidcConfig};
 use super::service_account::{ServiceAccountConfig, ServiceAccounts};
-use super::with_authenticated_group;
-use crate::server::Server;
+use super::{bootstrap_token, with_authenticated_group};
+use crate::resources::Resources;
 
 /// Time for which a valid token is cached, as in kube-apiserver.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
@@ -37,7 +36,7 @@ pub trait TokenAuthenticator: Send + Sync {
     fn recognizes(&self, token: &str) -> bool;
 
     /// `path` is the path of the request, for tokens that are valid below one path only; empty in a TokenReview.
-    async fn user(&self, server: &Server, token: &str, path: &str) -> Result<User, String>;
+    async fn user(&self, token: &str, path: &str) -> Result<User, String>;
 }
 
 pub struct Tokens {
@@ -72,9 +71,9 @@ impl Tokens {
     }
 
     /// The user who calls this server with `token`.
-    pub async fn caller(&self, server: &Server, token: &str, path: &str) -> Result<Arc<User>, String> {
+    pub async fn caller(&self, resources: Resources<'_>, token: &str, path: &str) -> Result<Arc<User>, String> {
         if let Some(issued) = self.issued.as_ref().filter(|issued| issued.recognizes(token)) {
-            return issued.user(server, token, path).await.map(|user| Arc::new(with_authenticated_group(user)));
+            return issued.user(token, path).await.map(|user| Arc::new(with_authenticated_group(user)));
         }
         let key = sha256(token.as_bytes());
         if let Some(good) = self.good.lock().get(&key)
@@ -82,7 +81,7 @@ impl Tokens {
         {
             return Ok(good.user.clone());
         }
-        let found = self.review(server, token, &[]).await?.ok_or("invalid bearer token")?;
+        let found = self.review(resources, token, &[]).await?.ok_or("invalid bearer token")?;
         let user = Arc::new(found.user);
         let mut good = self.good.lock();
         if good.len() >= REMEMBERED_MAX {
@@ -95,7 +94,7 @@ impl Tokens {
     /// `None` when no authenticator knows the token; the error explains why a known kind of token is invalid.
     pub async fn review(
         &self,
-        server: &Server,
+        resources: Resources<'_>,
         token: &str,
         audiences: &[String],
     ) -> Result<Option<TokenUser>, String> {
@@ -110,12 +109,12 @@ impl Tokens {
             return Ok(self.for_any_audience(user, audiences));
         }
         if let Some(bootstrap) = BootstrapToken::parse(token) {
-            let user = bootstrap_token::user(server, &bootstrap).await?;
+            let user = bootstrap_token::user(resources, &bootstrap).await?;
             return Ok(user.and_then(|user| self.for_any_audience(user, audiences)));
         }
         let Some(issuer) = peek_issuer(token) else { return Ok(None) };
         if self.service_accounts.issued_by(&issuer) {
-            let mut found = self.service_accounts.review(server, token, audiences).await?;
+            let mut found = self.service_accounts.review(resources, token, audiences).await?;
             found.user = with_authenticated_group(found.user);
             return Ok(Some(found));
         }

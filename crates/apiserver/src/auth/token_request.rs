@@ -48,7 +48,7 @@ struct Bound {
 pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
     let request = read_request(call)?;
     check_identity(target, &request)?;
-    let account = find_core(server, "serviceaccounts", &target.namespace, &target.name).await?;
+    let account = find_core(server.resources(), "serviceaccounts", &target.namespace, &target.name).await?;
     let account = account.ok_or_else(|| target.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {
         let (asked, is) = (request.uid(), account.uid());
@@ -161,7 +161,7 @@ async fn find_bound(server: &Server, target: &Target, reference: &BoundReference
     if reference.name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    let found = find_core(server, plural, namespace, &reference.name).await?;
+    let found = find_core(server.resources(), plural, namespace, &reference.name).await?;
     let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), &reference.name))?;
     let mut bound = Bound { is_pod: plural == "pods", ..Bound::default() };
     if bound.is_pod && found.str_at(&["spec", "serviceAccountName"]) != target.name {
@@ -182,7 +182,7 @@ async fn find_bound(server: &Server, target: &Target, reference: &BoundReference
     bound.claims.insert(claim.into(), json!({"name": found.name(), "uid": found.uid()}));
     let node_name = found.str_at(&["spec", "nodeName"]);
     if bound.is_pod && !node_name.is_empty() {
-        let node = find_core(server, "nodes", "", node_name).await?;
+        let node = find_core(server.resources(), "nodes", "", node_name).await?;
         let known = node.map(|node| json!({"name": node_name, "uid": node.uid()}));
         bound.claims.insert("node".into(), known.unwrap_or_else(|| json!({"name": node_name})));
     }

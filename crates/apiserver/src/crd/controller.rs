@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::{GroupResource, Object, Status};
+use object::{GroupResource, Object, Status, conditions};
 
 use super::names::{self, CLEANUP_FINALIZER};
 use super::resource;
@@ -87,7 +87,7 @@ impl Follower {
 
     fn serve(&mut self, server: &Arc<Server>) {
         let established: Vec<Arc<Object>> =
-            current(&self.definitions.cache).into_iter().filter(|d| names::is_true(d, "Established")).collect();
+            current(&self.definitions.cache).into_iter().filter(|d| conditions::is_true(d, "Established")).collect();
         let mut served = BTreeMap::new();
         for definition in &established {
             let revision = definition.resource_version().parse().unwrap_or(0);

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::Custom;
 use crate::outgoing::{self, Destination};
-use crate::server::Server;
+use crate::resources::Resources;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub async fn call(
-    server: &Server,
+    resources: Resources<'_>,
     custom: &Custom,
     webhook: &Value,
     object: Object,
@@ -21,7 +21,8 @@ pub async fn call(
     let gvk = object.gvk();
     let failed =
         |problem: &dyn std::fmt::Display| Status::internal(format!("conversion webhook for {gvk} failed: {problem}"));
-    let destination = Destination::of_client_config(server, &webhook["clientConfig"]).await.map_err(|e| failed(&e))?;
+    let destination =
+        Destination::of_client_config(resources, &webhook["clientConfig"]).await.map_err(|e| failed(&e))?;
     let uid = uuid::Uuid::new_v4().to_string();
     let review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",

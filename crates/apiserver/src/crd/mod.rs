@@ -11,8 +11,6 @@ use kinds::Kind;
 use object::{FieldPath, Object};
 use serde_json::Value;
 
-pub use names::set_condition;
-
 /// The parts of a kind from a CRD that a built-in kind does not have.
 pub struct Custom {
     /// The name of the CustomResourceDefinition.

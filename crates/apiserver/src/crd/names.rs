@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use object::Object;
-use serde_json::{Value, json};
+use object::conditions::{self, NewCondition};
+use serde_json::Value;
 
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -22,23 +23,22 @@ pub fn settle(definition: &Object, others: &[Object], now: Timestamp) -> Option<
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
         Some((reason, message)) => ("False", *reason, message.clone()),
     };
-    set_condition(&mut new, "NamesAccepted", (status, reason, &message), now);
-    let was_established = is_true(definition, "Established");
+    set(&mut new, "NamesAccepted", [status, reason, &message], now);
+    let was_established = conditions::is_true(definition, "Established");
     if accepted || was_established {
-        set_condition(
-            &mut new,
-            "Established",
-            ("True", "InitialNamesAccepted", "the initial names have been accepted"),
-            now,
-        );
+        set(&mut new, "Established", ["True", "InitialNamesAccepted", "the initial names have been accepted"], now);
     } else {
-        set_condition(&mut new, "Established", ("False", "NotAccepted", "not all names are accepted"), now);
+        set(&mut new, "Established", ["False", "NotAccepted", "not all names are accepted"], now);
     }
     if new.is_deleting() {
         let text = "CustomResource deletion is in progress";
-        set_condition(&mut new, "Terminating", ("True", "InstanceDeletionInProgress", text), now);
+        set(&mut new, "Terminating", ["True", "InstanceDeletionInProgress", text], now);
     }
     (new != *definition).then_some(new)
+}
+
+fn set(definition: &mut Object, kind: &str, [status, reason, message]: [&str; 3], now: Timestamp) {
+    conditions::set(definition, &NewCondition { kind, status, reason, message }, now);
 }
 
 /// The first name that another definition of the group already has.
@@ -74,29 +74,10 @@ fn conflict(definition: &Object, others: &[Object]) -> Option<(&'static str, Str
     None
 }
 
-pub fn is_true(definition: &Object, condition: &str) -> bool {
-    let conditions = definition.items(&["status", "conditions"]);
-    conditions.iter().any(|c| c["type"] == condition && c["status"] == "True")
-}
-
-pub fn set_condition(object: &mut Object, ty: &str, (status, reason, message): (&str, &str, &str), now: Timestamp) {
-    let mut conditions = object.items(&["status", "conditions"]).to_vec();
-    let existing = conditions.iter().position(|c| c["type"] == ty);
-    let since = match existing {
-        Some(index) if conditions[index]["status"] == status => conditions[index]["lastTransitionTime"].clone(),
-        _ => object::time::format_seconds(now).into(),
-    };
-    let condition =
-        json!({"type": ty, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
-    match existing {
-        Some(index) => conditions[index] = condition,
-        None => conditions.push(condition),
-    }
-    object.set(&["status", "conditions"], conditions);
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn definition(plural: &str, kind: &str) -> Object {
@@ -110,7 +91,7 @@ mod tests {
     #[test]
     fn a_new_definition_gets_its_names_and_is_established() {
         let settled = settle(&definition("widgets", "Widget"), &[], Timestamp::UNIX_EPOCH).expect("changes");
-        assert!(is_true(&settled, "Established") && is_true(&settled, "NamesAccepted"));
+        assert!(conditions::is_true(&settled, "Established") && conditions::is_true(&settled, "NamesAccepted"));
         assert!(settled.has_finalizer(CLEANUP_FINALIZER));
         assert_eq!(settle(&settled, &[], Timestamp::now()), None, "settled is settled");
     }
@@ -119,7 +100,7 @@ mod tests {
     fn a_name_in_use_is_refused_and_named() {
         let first = settle(&definition("widgets", "Widget"), &[], Timestamp::UNIX_EPOCH).expect("changes");
         let second = settle(&definition("gadgets", "Widget"), &[first], Timestamp::UNIX_EPOCH).expect("changes");
-        assert!(!is_true(&second, "Established"));
+        assert!(!conditions::is_true(&second, "Established"));
         let reason = &second.items(&["status", "conditions"])[0];
         assert_eq!(
             (reason["reason"].as_str(), reason["message"].as_str()),

@@ -1,5 +1,6 @@
 //! Errors for bodies that cannot be read, with the texts of kube-apiserver.
 
+use data_encoding::HEXLOWER;
 use object::{GroupVersionKind, Status};
 use serde_json::Value;
 
@@ -103,7 +104,7 @@ fn summary(body: &[u8]) -> String {
     match body.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
-        Some(_) => format!("{}{more}", shown.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Some(_) => format!("{}{more}", HEXLOWER.encode(shown)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use data_encoding::HEXUPPER;
 use http::{HeaderMap, HeaderValue, Response, header};
 use kinds::Kind;
 use kinds::discovery as documents;
@@ -67,10 +68,11 @@ async fn aggregated(
     let chosen = groups.iter().filter(|group| group.name.is_empty() == core);
     let mut items: Vec<Value> = chosen.map(|group| documents::group_discovery(kinds, group)).collect();
     if !core {
-        items.extend(server.aggregator.discovery(server).await);
+        items.extend(server.aggregator.discovery(server.resources()).await);
     }
     let bytes = documents::group_discovery_list(items).to_string();
-    let tag = format!("\"{}\"", hex_of(ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes()).as_ref()));
+    let tag =
+        format!("\"{}\"", HEXUPPER.encode(ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes()).as_ref()));
     if incoming.headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes()) {
         return Ok(respond::not_modified(&tag));
     }
@@ -82,10 +84,6 @@ async fn aggregated(
         headers.insert(header::ETAG, tag);
     }
     Ok(response)
-}
-
-pub fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {

@@ -58,7 +58,7 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
         ["version"] => Ok(respond::value(200, &server.version.document())),
         ["healthz" | "livez" | "readyz", ..] => Ok(crate::health::serve(server, incoming).await),
         ["metrics"] => {
-            let text = server.metrics.render(server).await;
+            let text = server.metrics.render(server.resources()).await;
             Ok(respond::text(200, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["api" | "apis", ..] => {

@@ -19,6 +19,7 @@ use crate::audit::Record;
 use crate::context::Context;
 use crate::extension::ExtensionRequest;
 use crate::limits::Slot;
+use crate::metrics::RequestLabels;
 use crate::mount::MountRequest;
 use crate::request::RequestInfo;
 use crate::respond::{self, Body};
@@ -127,7 +128,8 @@ async fn answer(
     }
     response.headers_mut().insert("audit-id", record.id_header());
     let code = response.status().as_u16();
-    server.metrics.finished(&server, &info, code, started.elapsed());
+    let labels = RequestLabels::of(&server.registry, server.aggregator.serves(&info), &info, code);
+    server.metrics.finished(labels, started.elapsed());
     if !info.is_long_running() {
         record.response_complete(code);
         return response;
@@ -157,16 +159,16 @@ async fn route(
     record: &Record,
 ) -> Result<Response<Body>, Status> {
     let Some(mount) = server.mount(&incoming.info.path) else {
-        return admit(server, peer, known, incoming, record).await;
+        return authorize_and_serve(server, peer, known, incoming, record).await;
     };
     let caller = match known {
         Some(user) => Some(user),
-        None => server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await.ok(),
+        None => server.authenticate(peer, &incoming.headers, &incoming.info).await.ok(),
     };
     let mut user = None;
     if let Some(caller) = &caller {
         record.authenticated(caller);
-        let acting = server.auth.impersonated(server, caller, &incoming.headers, &incoming.info).await?;
+        let acting = server.auth.impersonated(server.resources(), caller, &incoming.headers, &incoming.info).await?;
         record.impersonated(caller, &acting);
         user = Some(acting);
     }
@@ -176,7 +178,7 @@ async fn route(
 }
 
 /// Authenticates and authorizes the caller, then dispatches the request when there is a slot for it.
-async fn admit(
+async fn authorize_and_serve(
     server: &Arc<Server>,
     peer: &Peer,
     known: Option<Arc<User>>,
@@ -187,18 +189,18 @@ async fn admit(
     let extension = server.extension(&incoming.info.path);
     let caller = match known {
         Some(user) => user,
-        None => match server.auth.authenticate(server, peer, &incoming.headers, &incoming.info).await {
+        None => match server.authenticate(peer, &incoming.headers, &incoming.info).await {
             Err(_) if extension.is_some_and(|extension| extension.is_public()) => Arc::new(User::anonymous()),
             authenticated => authenticated?,
         },
     };
     record.authenticated(&caller);
-    let user = server.auth.impersonated(server, &caller, &incoming.headers, &incoming.info).await?;
+    let user = server.auth.impersonated(server.resources(), &caller, &incoming.headers, &incoming.info).await?;
     record.impersonated(&caller, &user);
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
     if !extension.is_some_and(|extension| extension.judges_callers()) {
-        server.auth.authorize(server, &user, &incoming.info).await?;
+        server.authorize(&user, &incoming.info).await?;
     }
     record.allowed();
 
@@ -232,7 +234,7 @@ async fn serve_in_slot(
     mut incoming: Incoming,
     record: &Record,
 ) -> Result<(Response<Body>, Option<Slot>), Status> {
-    let elsewhere = server.aggregator.proxy(server, &ctx.user, &incoming.info);
+    let elsewhere = server.aggregator.proxy(&ctx.user, &incoming.info);
     let mut _body_bytes = None;
     if elsewhere.is_none() && !incoming.info.is_long_running() && !incoming.info.is_read_only() {
         let (body, reservation) = incoming.body.read_counted(&server.limits, &ctx.user).await?;
@@ -242,7 +244,7 @@ async fn serve_in_slot(
     }
     let slot = server.limits.enter(&ctx.user, &incoming.info)?;
     let response = match elsewhere {
-        Some(elsewhere) => elsewhere.forward(incoming).await?,
+        Some(elsewhere) => elsewhere.forward(server.resources(), incoming).await?,
         None => dispatch(server, ctx, incoming).await?,
     };
     Ok((response, slot))

@@ -49,12 +49,12 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
     match info.verb {
         Verb::Get => {
             let revision = incoming.query.get("resourceVersion").map(parse_revision).transpose()?;
-            let answer = verbs::get::get(server, &target, revision).await?;
-            respond::object_response(server, &resource, answer, format).await
+            let answer = verbs::get::get(&server.objects, &target, revision).await?;
+            respond::object_response(server.resources(), &resource, answer, format).await
         }
         Verb::List => {
             let selection = ListSelection::parse(&incoming.query)?;
-            let listed = verbs::list::list(server, &target, &selection).await?;
+            let listed = verbs::list::list(&server.objects, &target, &selection).await?;
             let include = incoming.query.get("includeObject");
             respond::list_response(server, &ctx.user, &resource, listed, format, include).await
         }
@@ -100,7 +100,8 @@ async fn write(
             let options = write_options(&query, kind)?;
             let body = BodyFormat::of_content_type(content_type.as_deref())?;
             let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
-            let object = decode::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
+            let object =
+                verbs::shape::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
             if verb == Verb::Create {
                 verbs::create::create(server, ctx, target, object, &options).await?
             } else {
@@ -125,7 +126,7 @@ async fn write(
         }
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
     };
-    respond::object_response(server, &resource, answer, format).await
+    respond::object_response(server.resources(), &resource, answer, format).await
 }
 
 /// The body of a delete is optional; an empty one leaves the options to the query.

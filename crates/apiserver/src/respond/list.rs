@@ -73,7 +73,7 @@ pub async fn list_response(
         counted_while_streamed.map(|_| server.limits.reserve(user, size * WHOLE_LIST_FACTOR)).transpose()?;
     let mut objects = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {
-        objects.push(convert::shared_to_served(server, resource, entry.decode()).await?);
+        objects.push(convert::shared_to_served(server.resources(), resource, entry.decode()).await?);
     }
     shaped_list(resource, head, &objects, format, include_object)
 }

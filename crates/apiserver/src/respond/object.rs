@@ -12,15 +12,15 @@ use super::body::{self, Body};
 use super::negotiate::{Encoding, Format, Shape};
 use super::table;
 use crate::convert;
+use crate::resources::Resources;
 use crate::served_resources::Resource;
-use crate::server::Server;
 use crate::verbs::Answer;
 
 /// Responses above this are compressed for clients that can read it, as kube-apiserver does.
 const GZIP_FROM_BYTES: usize = 128 * 1024;
 
 pub async fn object_response(
-    server: &Server,
+    resources: Resources<'_>,
     resource: &Resource,
     answer: Answer,
     format: Format,
@@ -31,7 +31,7 @@ pub async fn object_response(
             Ok(finish(code, stored.to_json(), format))
         }
         Answer::Stored { code, stored, tree } => {
-            let object = convert::stored_to_served(server, resource, &stored, tree).await?;
+            let object = convert::stored_to_served(resources, resource, &stored, tree).await?;
             Ok(shaped(resource, code, &object, format))
         }
         Answer::Object { code, object } => Ok(shaped(resource, code, &object, format)),

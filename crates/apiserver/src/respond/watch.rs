@@ -147,7 +147,7 @@ impl Streaming {
     }
 
     async fn shaped(&mut self, change: &Change) -> Result<Value, Status> {
-        let object = convert::shared_to_served(&self.server, &self.resource, change.entry.decode()).await?;
+        let object = convert::shared_to_served(self.server.resources(), &self.resource, change.entry.decode()).await?;
         Ok(self.shape.of(&self.resource, &object))
     }
 }

@@ -24,7 +24,7 @@ pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Obj
     }
     let subject = subject_of(&review);
     let user = if kind.gvk.kind == "SelfSubjectAccessReview" { &*ctx.user } else { &subject };
-    let decision = server.auth.decide(server, user, &action_of(&review)).await?;
+    let decision = server.auth.decide(server.resources(), user, &action_of(&review)).await?;
     let mut status = json!({"allowed": decision.allowed});
     if !decision.reason.is_empty() {
         status["reason"] = decision.reason.into();
@@ -72,7 +72,7 @@ pub async fn rules(server: &Server, ctx: &Context, review: Object) -> Result<Obj
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let found = server.auth.policy().read(server, |index| index.rules_for(&ctx.user, &namespace)).await?;
+    let found = server.auth.policy().read(server.resources(), |index| index.rules_for(&ctx.user, &namespace)).await?;
     let resource_rules: Vec<Value> = found.resource_rules.iter().map(PolicyRule::to_value).collect();
     let non_resource_rules: Vec<Value> = found.non_resource_rules.iter().map(PolicyRule::to_value).collect();
     let mut status = Map::new();

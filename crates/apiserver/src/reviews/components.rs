@@ -32,5 +32,5 @@ pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Res
     component["apiVersion"] = "v1".into();
     component["kind"] = "ComponentStatus".into();
     let object = Arc::new(Object::from_value(component).expect("written as a map above"));
-    respond::object_response(server, &target.resource, Answer::Object { code: 200, object }, format).await
+    respond::object_response(server.resources(), &target.resource, Answer::Object { code: 200, object }, format).await
 }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use http::{Response, header};
 use kinds::SubresourceKind;
-use object::request::WriteOptions;
-use object::request::{Subresource, Verb};
+use object::request::{Subresource, Verb, WriteOptions};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ use crate::request::write_options;
 use crate::respond::{self, Body, Format};
 use crate::server::Server;
 use crate::subresource::{self, Call};
-use crate::verbs::{Answer, Target};
+use crate::verbs::{Answer, Target, shape};
 
 pub async fn serve(
     server: &Arc<Server>,
@@ -41,10 +40,10 @@ pub async fn serve(
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
     let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
-    let object = decode::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())?;
+    let object = shape::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())?;
     let answered = answer(server, ctx, target, object, options).await?;
     let answer = Answer::Object { code: 201, object: Arc::new(answered) };
-    respond::object_response(server, &target.resource, answer, format).await
+    respond::object_response(server.resources(), &target.resource, answer, format).await
 }
 
 /// The review with its answer.
@@ -62,7 +61,7 @@ pub async fn answer(
     }
     if matches!(kind, "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" | "TokenReview") {
         object.remove(&["status"]);
-        managed::on_write(server, ctx, target, None, &mut object, &options);
+        managed::on_write(&server.registry, ctx, target, None, &mut object, &options);
     }
     match kind {
         "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" => {

@@ -13,7 +13,7 @@ pub async fn review(server: &Server, review: Object) -> Result<Object, Status> {
     }
     let audiences: Vec<String> =
         review.items(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    let status = match server.auth.review_token(server, token, &audiences).await {
+    let status = match server.auth.review_token(server.resources(), token, &audiences).await {
         Ok(Some(found)) => {
             json!({"authenticated": true, "user": user_info(&found.user), "audiences": found.audiences})
         }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use object::request::Subresource;
-use object::request::WriteOptions;
+use object::request::{Subresource, WriteOptions};
 use object::{Object, Status};
 use serde_json::json;
 
@@ -11,6 +10,7 @@ use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target};
@@ -34,7 +34,13 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
 }
 
 impl Change for Bind<'_> {
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status> {
         let resource = target.resource.kind.group_resource();
         let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
         let uid = self.binding.uid();
@@ -62,7 +68,7 @@ impl Change for Bind<'_> {
         // It has a node now; where it might have gone says nothing any more.
         new.remove(&["status", "nominatedNodeName"]);
         mark_scheduled(&mut new, ctx);
-        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
+        managed::on_write(registry, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
     }
 

@@ -53,7 +53,7 @@ pub async fn serve(
     };
     let options = serde_json::json!({});
     let asked = crate::verbs::attributes(target, Operation::Connect, None, options, false);
-    server.admission.validate(server, ctx, &asked, None).await?;
+    server.admission.validate(server.admission_scope(), ctx, &asked, None).await?;
     let request = ConnectRequest { target: target.clone(), incoming, user: ctx.user.clone() };
     handler.connect(server, request).await
 }

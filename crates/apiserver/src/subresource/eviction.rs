@@ -5,8 +5,8 @@ use std::sync::Arc;
 use object::query::Query;
 use object::selector::LabelSelector;
 use object::status::{StatusCause, StatusDetails};
-use object::{GroupResource, Object, Status};
-use serde_json::{Value, json};
+use object::{GroupResource, Object, Status, conditions};
+use serde_json::json;
 
 use super::Call;
 use crate::admission::Operation;
@@ -25,8 +25,8 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     }
     let asked = json!({"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"});
     let asked = attributes(target, Operation::Create, None, asked, call.options.dry_run);
-    server.admission.mutate(server, ctx, &asked, &mut eviction).await?;
-    server.admission.validate(server, ctx, &asked, Some(&eviction)).await?;
+    server.admission.mutate(server.admission_scope(), ctx, &asked, &mut eviction).await?;
+    server.admission.validate(server.admission_scope(), ctx, &asked, Some(&eviction)).await?;
     let options = eviction.get(&["deleteOptions"]).cloned().unwrap_or_else(|| json!({}));
     let mut deletion = Deletion::parse(&Query::default(), Some(options))?;
     deletion.options.dry_run |= call.options.dry_run;
@@ -104,8 +104,7 @@ fn covers(pdb: &Object, pod: &Object) -> bool {
 
 /// A pod that is not ready can be evicted when the budget allows it, or when enough other pods are healthy.
 fn always_allowed(pdb: &Object, pod: &Object) -> bool {
-    let ready =
-        pod.items(&["status", "conditions"]).iter().any(|c: &Value| c["type"] == "Ready" && c["status"] == "True");
+    let ready = conditions::is_true(pod, "Ready");
     let healthy = pdb.i64_at(&["status", "currentHealthy"]).unwrap_or(0);
     let desired = pdb.i64_at(&["status", "desiredHealthy"]).unwrap_or(0);
     let is_current = pdb.i64_at(&["status", "observedGeneration"]).unwrap_or(0) >= pdb.generation();

@@ -1,7 +1,7 @@
 //! Subresources that are more than a part of their object: scale, eviction, binding, tokens and streaming connections.
 
 mod binding;
-pub mod connect;
+mod connect;
 mod eviction;
 mod scale;
 
@@ -10,8 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, header};
 use kinds::SubresourceKind;
-use object::request::Verb;
-use object::request::WriteOptions;
+use object::request::{Verb, WriteOptions};
 use object::{Object, Status};
 
 use crate::context::Context;
@@ -64,7 +63,7 @@ pub async fn serve(
         body: incoming.body.read().await?,
     };
     let answer = answer(server, ctx, target, kind, &call).await?;
-    respond::object_response(server, &target.resource, answer, format).await
+    respond::object_response(server.resources(), &target.resource, answer, format).await
 }
 
 /// A request on a subresource, free of HTTP, so that in-process callers take the same way.

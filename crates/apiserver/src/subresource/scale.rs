@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kinds::kind::ScaleSelector;
-use object::request::WriteOptions;
-use object::request::{PatchKind, Subresource, Verb};
+use object::request::{PatchKind, Subresource, Verb, WriteOptions};
 use object::selector::LabelSelector;
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target, get};
@@ -47,27 +47,34 @@ pub async fn serve(
     // The write goes to the object itself; only what it may touch is the subresource's.
     let parent = Target { subresource: None, ..target.clone() };
     let written = update::change(server, ctx, &parent, &change, &call.options).await?;
-    let object = written.served(server, &target.resource).await?.ok_or_else(|| target.not_found())?;
+    let object = written.served(server.resources(), &target.resource).await?.ok_or_else(|| target.not_found())?;
     Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) })
 }
 
 async fn read(server: &Server, target: &Target) -> Result<Arc<Object>, Status> {
-    let answer = get::get(server, target, None).await?;
-    answer.served(server, &target.resource).await?.ok_or_else(|| target.not_found())
+    let answer = get::get(&server.objects, target, None).await?;
+    answer.served(server.resources(), &target.resource).await?.ok_or_else(|| target.not_found())
 }
 
 impl ScaleChange<'_> {
     /// Returns the managers that own the replicas. As in kube-apiserver, only fields that have an owner change hands
     /// through a scale, and
     /// the new owner's entry carries no time.
-    fn attribute(&self, server: &Server, ctx: &Context, target: &Target, current: &Object, new: &mut Object) {
+    fn attribute(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+        new: &mut Object,
+    ) {
         let pointer: String = split(self.paths.spec_replicas).iter().map(|part| format!("/f:{part}")).collect();
         let owns = |entry: &Value| entry["fieldsV1"].pointer(&pointer).is_some();
         if !current.items(&["metadata", "managedFields"]).iter().any(owns) {
             return;
         }
         let scaled = Target { subresource: Some(Subresource::Scale), ..target.clone() };
-        managed::on_write(server, ctx, &scaled, Some(current), new, self.options);
+        managed::on_write(registry, ctx, &scaled, Some(current), new, self.options);
         let mut entries = new.items(&["metadata", "managedFields"]).to_vec();
         for entry in entries.iter_mut().filter(|entry| entry["subresource"] == "scale") {
             entry.as_object_mut().map(|entry| entry.remove("time"));
@@ -88,7 +95,13 @@ struct ScaleChange<'a> {
 }
 
 impl Change for ScaleChange<'_> {
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status> {
         let scale = match &self.edit {
             Edit::Replace(scale) => scale.clone(),
             Edit::Patch(kind, body) => {
@@ -107,7 +120,7 @@ impl Change for ScaleChange<'_> {
         }
         let mut new = current.clone();
         new.set(&split(self.paths.spec_replicas), replicas);
-        self.attribute(server, ctx, target, current, &mut new);
+        self.attribute(registry, ctx, target, current, &mut new);
         Ok(new)
     }
 

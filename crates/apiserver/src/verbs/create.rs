@@ -37,7 +37,7 @@ pub async fn create(
     if resource.kind.has_status() && !resource.kind.strategy.keeps_status_on_create() {
         object.remove(&["status"]);
     }
-    managed::on_write(server, ctx, target, None, &mut object, options);
+    managed::on_write(&server.registry, ctx, target, None, &mut object, options);
     create_applied(server, ctx, target, object, options).await
 }
 
@@ -54,7 +54,7 @@ pub async fn create_applied(
     let asked_options = options_value("CreateOptions", options);
     let unnamed = Target { name: object.name().to_owned(), ..target.clone() };
     let asked = attributes(&unnamed, Operation::Create, None, asked_options.clone(), options.dry_run);
-    server.admission.mutate(server, ctx, &asked, &mut object).await?;
+    server.admission.mutate(server.admission_scope(), ctx, &asked, &mut object).await?;
 
     // As in kube-apiserver a name is only generated after the mutating steps, which may set one.
     let generated = object.name().is_empty();
@@ -68,7 +68,7 @@ pub async fn create_applied(
     for warning in resource.kind.strategy.warnings(&object, None) {
         ctx.warn(warning);
     }
-    server.admission.validate(server, ctx, &asked, Some(&object)).await?;
+    server.admission.validate(server.admission_scope(), ctx, &asked, Some(&object)).await?;
     store_new(server, &named, object, generated, options).await
 }
 
@@ -93,7 +93,7 @@ async fn store_new(
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let resource = &target.resource;
-    let mut object = convert::to_storage(server, resource, object).await?;
+    let mut object = convert::to_storage(server.resources(), resource, object).await?;
     for attempt in 1.. {
         let name = object.name().to_owned();
         let key = resource.key(&target.namespace, &name);
@@ -107,7 +107,7 @@ async fn store_new(
         };
         match outcome {
             Outcome::Written(revision) if options.dry_run => {
-                let object = convert::to_served(server, resource, object).await?;
+                let object = convert::to_served(server.resources(), resource, object).await?;
                 debug_assert_eq!(revision, 0);
                 return Ok(Answer::Object { code: 201, object: object.into() });
             }

@@ -1,7 +1,6 @@
 //! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
-use object::request::DeleteOptions;
-use object::request::PropagationPolicy;
+use object::request::{DeleteOptions, PropagationPolicy};
 use object::{GroupResource, Object, Status};
 
 use super::list::list;
@@ -23,9 +22,9 @@ pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &
     let mut current = server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
     for _ in 0..RACES_MAX {
         check_preconditions(target, &current.object, options)?;
-        let served = convert::to_served(server, &target.resource, current.object.clone()).await?;
+        let served = convert::to_served(server.resources(), &target.resource, current.object.clone()).await?;
         let asked = attributes(target, Operation::Delete, Some(&served), deletion.as_sent.clone(), options.dry_run);
-        server.admission.validate(server, ctx, &asked, None).await?;
+        server.admission.validate(server.admission_scope(), ctx, &asked, None).await?;
         let marked = mark(ctx, target, &current.object, options);
         match marked {
             Marked::GoesNow => match remove(server, target, &current, options.dry_run).await? {
@@ -45,7 +44,7 @@ pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &
                 return Ok(Answer::stored(200, Stored::written(current.bytes, current.revision)));
             }
             Marked::Waits(object) if options.dry_run => {
-                let object = convert::to_served(server, &target.resource, *object).await?;
+                let object = convert::to_served(server.resources(), &target.resource, *object).await?;
                 return Ok(Answer::Object { code: 200, object: object.into() });
             }
             Marked::Waits(object) => {
@@ -71,7 +70,7 @@ pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run
     let outcome = server.objects.delete(&target.key(), current.revision).await?;
     let kind = &target.resource.kind.storage;
     if matches!(outcome, Outcome::Written(_)) && kind.kind == "Service" && kind.group.is_empty() {
-        crate::admission::service_ip::release(server, &current.object).await?;
+        crate::admission::service_ip::release(server.resources(), &current.object).await?;
     }
     Ok(outcome)
 }
@@ -161,7 +160,7 @@ pub async fn delete_collection(
     selection: &ListSelection,
     deletion: &Deletion,
 ) -> Result<super::list::Listed, Status> {
-    let listed = list(server, target, selection).await?;
+    let listed = list(&server.objects, target, selection).await?;
     for entry in &listed.entries {
         let one = Target { namespace: entry.namespace.to_string(), name: entry.name.to_string(), ..target.clone() };
         match delete(server, ctx, &one, deletion).await {

@@ -13,8 +13,7 @@ use store::{RangeEnd, RangeRequest};
 use super::Target;
 use crate::cache::{Entry, Filter, Page};
 use crate::request::ListSelection;
-use crate::server::Server;
-use crate::storage::status_of_store;
+use crate::storage::{Objects, status_of_store};
 
 /// Stored objects a page at an old revision reads at a time while it looks for matches.
 const HISTORY_CHUNK: usize = 500;
@@ -27,17 +26,17 @@ pub struct Listed {
     pub remaining: Option<u64>,
 }
 
-pub async fn list(server: &Server, target: &Target, selection: &ListSelection) -> Result<Listed, Status> {
+pub async fn list(objects: &Objects, target: &Target, selection: &ListSelection) -> Result<Listed, Status> {
     let cache = &target.resource.cache;
     let filter = cache.filter(&target.namespace, selection);
     check_fields(target, &selection.fields)?;
     if let Some(token) = &selection.options.continue_token {
         let place = Continue::decode(token, &target.namespace)?;
-        return continue_list(server, target, &filter, selection.limit(), place).await;
+        return continue_list(objects, target, &filter, selection.limit(), place).await;
     }
     match (selection.revision, selection.options.resource_version_match) {
         (Some(revision), Some(VersionMatch::Exact)) => {
-            return page_at(server, target, &filter, None, selection.limit(), revision).await;
+            return page_at(objects, target, &filter, None, selection.limit(), revision).await;
         }
         (None, _) => cache.fresh().await?,
         (Some(0), _) => cache.ready().await?,
@@ -47,14 +46,14 @@ pub async fn list(server: &Server, target: &Target, selection: &ListSelection) -
 }
 
 async fn continue_list(
-    server: &Server,
+    objects: &Objects,
     target: &Target,
     filter: &Filter,
     limit: usize,
     place: Continue,
 ) -> Result<Listed, Status> {
     match place.revision {
-        Some(revision) => page_at(server, target, filter, Some(&place.after), limit, revision).await,
+        Some(revision) => page_at(objects, target, filter, Some(&place.after), limit, revision).await,
         // An inconsistent continuation, which a client may request after its token expired.
         None => {
             target.resource.cache.fresh().await?;
@@ -64,7 +63,7 @@ async fn continue_list(
 }
 
 async fn page_at(
-    server: &Server,
+    objects: &Objects,
     target: &Target,
     filter: &Filter,
     after: Option<&str>,
@@ -76,12 +75,12 @@ async fn page_at(
     if let Some(page) = cache.page_at(filter, after, limit, revision) {
         return Ok(listed(page));
     }
-    let page = page_from_history(server, target, filter, after, limit, revision).await;
+    let page = page_from_history(objects, target, filter, after, limit, revision).await;
     page.map(listed).map_err(|status| if status.is_expired() { expired(after) } else { status })
 }
 
 async fn page_from_history(
-    server: &Server,
+    objects: &Objects,
     target: &Target,
     filter: &Filter,
     after: Option<&str>,
@@ -102,7 +101,7 @@ async fn page_from_history(
             limit: HISTORY_CHUNK,
             revision: Some(revision),
         };
-        let range = server.objects.store().range(request).await.map_err(status_of_store)?;
+        let range = objects.store().range(request).await.map_err(status_of_store)?;
         let in_chunk = range.kvs.len();
         for (index, kv) in range.kvs.into_iter().enumerate() {
             start = format!("{}\0", kv.key);

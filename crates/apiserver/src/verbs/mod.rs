@@ -1,24 +1,25 @@
 //! The verbs of the API on any resource, shared by HTTP and in-process callers.
 
-pub mod create;
-pub mod delete;
-pub mod get;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod get;
 pub mod list;
-pub mod patch;
-pub mod update;
-pub mod watch;
+pub(crate) mod patch;
+pub(crate) mod shape;
+pub(crate) mod update;
+pub(crate) mod watch;
 mod write;
 
 use std::sync::Arc;
 
-use access::Action;
-use access::ResourceAction;
+use access::{Action, ResourceAction};
 use object::request::{Subresource, Verb};
 use object::{Object, Status};
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::convert;
+use crate::resources::Resources;
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::storage::Stored;
@@ -53,7 +54,7 @@ impl Target {
             namespace: &self.namespace,
             name: &self.name,
         });
-        server.auth.require(server, &ctx.user, &action).await
+        server.require(&ctx.user, &action).await
     }
 
     pub fn not_found(&self) -> Status {
@@ -82,10 +83,10 @@ impl Answer {
     }
 
     /// The object as the resource's own version shows it; `None` for an answer without one.
-    pub async fn served(self, server: &Server, resource: &Resource) -> Result<Option<Arc<Object>>, Status> {
+    pub async fn served(self, resources: Resources<'_>, resource: &Resource) -> Result<Option<Arc<Object>>, Status> {
         Ok(match self {
             Self::Stored { stored, tree, .. } => {
-                Some(convert::stored_to_served(server, resource, &stored, tree).await?)
+                Some(convert::stored_to_served(resources, resource, &stored, tree).await?)
             }
             Self::Object { object, .. } => Some(object),
             Self::Status(_) => None,

@@ -1,15 +1,15 @@
 //! Patches: JSON, merge, strategic merge and server-side apply.
 
-use object::request::PatchKind;
-use object::request::WriteOptions;
+use object::request::{PatchKind, WriteOptions};
 use object::{FieldError, FieldPath, GroupKind, Object, Status, patch, schema};
 use serde_json::Value;
 
 use super::update::{self, Change, keep_outside_subresource};
-use super::{Answer, Target, create};
+use super::{Answer, Target, create, shape};
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::managed::{self, Ownership};
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 
 pub async fn patch(
@@ -73,7 +73,13 @@ struct PlainPatch<'a> {
 }
 
 impl Change for PlainPatch<'_> {
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status> {
         let patched = match self.kind {
             PatchKind::Strategic => {
                 let mut patched = current.to_value();
@@ -85,7 +91,7 @@ impl Change for PlainPatch<'_> {
         };
         let patched = self.check_decodes(target, patched)?;
         check_same(target, &patched, current)?;
-        let mut new = decode::shape(
+        let mut new = shape::shape(
             ctx,
             &target.resource,
             patched,
@@ -93,7 +99,7 @@ impl Change for PlainPatch<'_> {
             self.duplicates.clone(),
         )?;
         keep_outside_subresource(target, &mut new, current);
-        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
+        managed::on_write(registry, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
     }
 
@@ -206,9 +212,8 @@ async fn apply(
         return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
     }
     target.require_create(server, ctx).await?;
-    let merged = managed::apply(server, ctx, target, None, &object, &ownership)?;
-    let shaped =
-        decode::shape(ctx, &target.resource, merged, options.field_validation.unwrap_or_default(), Vec::new())?;
+    let merged = managed::apply(&server.registry, ctx, target, None, &object, &ownership)?;
+    let shaped = shape::shape(ctx, &target.resource, merged, options.field_validation.unwrap_or_default(), Vec::new())?;
     create::create_applied(server, ctx, target, shaped, options).await
 }
 
@@ -242,16 +247,17 @@ fn read_applied(target: &Target, body: Value) -> Result<Object, Status> {
 }
 
 impl Change for Applied<'_> {
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status> {
         check_same(target, &self.object, current)?;
-        let merged = managed::apply(server, ctx, target, Some(current), &self.object, &self.ownership)?;
-        let mut new = decode::shape(
-            ctx,
-            &target.resource,
-            merged,
-            self.options.field_validation.unwrap_or_default(),
-            Vec::new(),
-        )?;
+        let merged = managed::apply(registry, ctx, target, Some(current), &self.object, &self.ownership)?;
+        let mut new =
+            shape::shape(ctx, &target.resource, merged, self.options.field_validation.unwrap_or_default(), Vec::new())?;
         keep_outside_subresource(target, &mut new, current);
         Ok(new)
     }

@@ -7,8 +7,7 @@ use kinds::strategies::certificates;
 use kinds::strategies::core::{namespace, pod};
 use kinds::strategies::metadata::validate_object_meta_update;
 use object::depth::READ_DEPTH_MAX;
-use object::request::Subresource;
-use object::request::WriteOptions;
+use object::request::{Subresource, WriteOptions};
 use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 
@@ -18,6 +17,7 @@ use super::write::{
 use super::{Answer, Target, create};
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 use crate::storage::{self, Current, Outcome, Stored};
 use crate::{convert, managed, validate};
@@ -28,7 +28,13 @@ const RACES_MAX: usize = 100;
 /// A change of the current object.
 pub trait Change: Send + Sync {
     /// The new object in the served version, shaped and defaulted, managed fields included.
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status>;
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status>;
 
     /// Returns true when the change may be retried on a newer object: not when the client named a resourceVersion.
     fn can_retry(&self) -> bool;
@@ -61,13 +67,19 @@ pub struct Replace<'a> {
 }
 
 impl Change for Replace<'_> {
-    fn apply(&self, server: &Server, ctx: &Context, target: &Target, current: &Object) -> Result<Object, Status> {
+    fn apply(
+        &self,
+        registry: &ServedResources,
+        ctx: &Context,
+        target: &Target,
+        current: &Object,
+    ) -> Result<Object, Status> {
         let mut new = self.object.clone();
         check_identity(target, &mut new, current)?;
         if target.subresource.is_some() {
             keep_outside_subresource(target, &mut new, current);
         }
-        managed::on_write(server, ctx, target, Some(current), &mut new, self.options);
+        managed::on_write(registry, ctx, target, Some(current), &mut new, self.options);
         Ok(new)
     }
 
@@ -130,7 +142,7 @@ pub async fn change(
         if new.remove {
             match super::delete::remove(server, target, &current, options.dry_run).await? {
                 Outcome::Written(_) => {
-                    let object = convert::to_served(server, &target.resource, new.object).await?;
+                    let object = convert::to_served(server.resources(), &target.resource, new.object).await?;
                     return Ok(Answer::Object { code: 200, object: object.into() });
                 }
                 Outcome::Raced(None) => return Err(target.not_found()),
@@ -143,7 +155,7 @@ pub async fn change(
         let bytes = storage::encode(&new.object);
         if options.dry_run {
             server.objects.check_update(&key, &bytes).await?;
-            let object = convert::to_served(server, &target.resource, new.object).await?;
+            let object = convert::to_served(server.resources(), &target.resource, new.object).await?;
             return Ok(Answer::Object { code: 200, object: object.into() });
         }
         if bytes == current.bytes {
@@ -186,9 +198,9 @@ async fn prepare(
     let old = if convert::is_served_form(resource, &current.object) {
         Cow::Borrowed(&current.object)
     } else {
-        Cow::Owned(convert::to_served(server, resource, current.object.clone()).await?)
+        Cow::Owned(convert::to_served(server.resources(), resource, current.object.clone()).await?)
     };
-    let mut new = change.apply(server, ctx, target, &old)?;
+    let mut new = change.apply(&server.registry, ctx, target, &old)?;
     let question = Question::new(target, change, &old, options);
     question.mutate(server, ctx, &mut new).await?;
 
@@ -204,7 +216,7 @@ async fn prepare(
     question.validate(server, ctx, &new).await?;
     let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
     let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
-    Ok(Prepared { object: convert::to_storage(server, resource, new).await?, remove })
+    Ok(Prepared { object: convert::to_storage(server.resources(), resource, new).await?, remove })
 }
 
 /// Applies the rules of the endpoint to the new object and returns what is wrong with it.
@@ -293,17 +305,17 @@ impl<'a> Question<'a> {
 
     async fn mutate(&self, server: &Server, ctx: &Context, new: &mut Object) -> Result<(), Status> {
         let Some(body) = self.body else {
-            return server.admission.mutate(server, ctx, &self.attributes(), new).await;
+            return server.admission.mutate(server.admission_scope(), ctx, &self.attributes(), new).await;
         };
         let mut shown = body.show(new);
-        server.admission.mutate(server, ctx, &self.attributes(), &mut shown).await?;
+        server.admission.mutate(server.admission_scope(), ctx, &self.attributes(), &mut shown).await?;
         body.take_back(&shown, new);
         Ok(())
     }
 
     async fn validate(&self, server: &Server, ctx: &Context, new: &Object) -> Result<(), Status> {
         let shown = self.body.map_or(Cow::Borrowed(new), |body| Cow::Owned(body.show(new)));
-        server.admission.validate(server, ctx, &self.attributes(), Some(&shown)).await
+        server.admission.validate(server.admission_scope(), ctx, &self.attributes(), Some(&shown)).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! `string.format`: `%s`, `%d`, `%f`, `%e`, `%b`, `%o`, `%x`, `%X`.
 
+use data_encoding::HEXLOWER;
+
 use super::convert::plain_text;
 use super::{CallContext, fail, no_overload_for};
 use crate::value::{EvalError, Evaluated, List, Map, Value};
@@ -117,7 +119,7 @@ fn signed(value: i64, show: impl Fn(u64) -> String) -> String {
 }
 
 fn hex_bytes(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(bytes)
 }
 
 /// Fixed notation with thousands separated by commas, as in the default locale.

@@ -8,25 +8,25 @@ use ::karmadactl::console::Console;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-pub struct Progress<'c> {
+pub struct BackupProgress<'c> {
     console: &'c Console,
     done: &'static str,
     total: u64,
-    told: Mutex<Instant>,
+    last_line: Mutex<Instant>,
 }
 
-impl<'c> Progress<'c> {
+impl<'c> BackupProgress<'c> {
     /// `done` is a participle: `read`, `written`. A total of 0 means unknown.
     pub fn new(console: &'c Console, done: &'static str, total: u64) -> Self {
-        Self { console, done, total, told: Mutex::new(Instant::now()) }
+        Self { console, done, total, last_line: Mutex::new(Instant::now()) }
     }
 
     pub fn at(&self, count: u64) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() < EVERY {
+        let mut last_line = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_line.elapsed() < EVERY {
             return;
         }
-        *told = Instant::now();
+        *last_line = Instant::now();
         match self.total {
             0 => self.console.note(format_args!("{} objects {}", count, self.done)),
             total => self.console.note(format_args!("{count} of {total} objects {}", self.done)),

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::karmadactl::console::Console;
-use ::oci_registry::copy::{CopyMethod, Event, Progress};
+use ::oci_registry::copy::{CopyMethod, CopyProgress, Event};
 use ::oci_registry::digest::Digest;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -55,7 +55,7 @@ impl Shown {
     }
 }
 
-impl Progress for Shown {
+impl CopyProgress for Shown {
     fn event(&self, event: Event) {
         match event {
             Event::Started { blob, len } => self.begin(blob, len),

@@ -22,7 +22,7 @@ use crate::client::{ClusterClient, Endpoint};
 use crate::testing::state::{Key, MemoryState, Selection};
 
 /// Decides whether a call fails, and how.
-pub type Fault = Box<dyn Fn(&ApiCall) -> Option<Status> + Send + Sync>;
+pub type FaultHook = Box<dyn Fn(&ApiCall) -> Option<Status> + Send + Sync>;
 
 /// An in-memory API. Clones share it.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ struct Shared {
     cuts: watch::Sender<u64>,
     /// The resource whose watch events are held back.
     held: watch::Sender<Option<String>>,
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<FaultHook>>,
     calls: Mutex<Vec<String>>,
     watches: Mutex<Vec<WatchCall>>,
     streaming_lists: Mutex<bool>,

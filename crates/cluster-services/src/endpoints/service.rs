@@ -58,10 +58,10 @@ pub fn families_of(service: &Object) -> Vec<Family> {
 }
 
 /// Desired endpoints by address family and port set; each group has slices of its own.
-pub type DesiredEndpoints = BTreeMap<(Family, String), Group>;
+pub type DesiredEndpoints = BTreeMap<(Family, String), EndpointGroup>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Group {
+pub struct EndpointGroup {
     pub ports: Vec<Value>,
     /// Sorted by pod.
     pub endpoints: Vec<Value>,

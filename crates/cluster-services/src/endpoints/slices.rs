@@ -6,7 +6,7 @@ use std::sync::Arc;
 use object::{GroupVersionKind, Object};
 use serde_json::{Value, json};
 
-use crate::endpoints::service::{DesiredEndpoints, Family, Group, is_headless};
+use crate::endpoints::service::{DesiredEndpoints, EndpointGroup, Family, is_headless};
 
 /// Maximum number of endpoints in a slice.
 pub const ENDPOINTS_MAX: usize = 100;
@@ -77,7 +77,7 @@ fn identity(endpoint: &Value) -> (&str, &str) {
 }
 
 /// Endpoints stay in their slice; new ones fill slices with free capacity, first those that change anyway.
-fn plan_group(service: &Object, family: Family, group: &Group, slices: Vec<Arc<Object>>, plan: &mut SlicePlan) {
+fn plan_group(service: &Object, family: Family, group: &EndpointGroup, slices: Vec<Arc<Object>>, plan: &mut SlicePlan) {
     let mut missing: HashMap<(&str, &str), &Value> = group.endpoints.iter().map(|e| (identity(e), e)).collect();
     let mut kept: Vec<(Arc<Object>, Vec<Value>, bool)> = Vec::new();
     for slice in &slices {

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef};
 use jiff::{SignedDuration, Timestamp};
-use object::builtin;
 use object::conditions::{self, ConditionView, NewCondition};
-use object::{Object, time};
+use object::taints::{NO_EXECUTE, Taint, Toleration};
+use object::{Object, builtin, time};
 use parking_lot::Mutex;
-use placement::{Effect, Taint, Toleration};
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
 use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER, time_at};
@@ -145,7 +144,7 @@ impl Evictions {
 
 fn driving_taints(node: &Object, now: Timestamp) -> Vec<ActiveTaint> {
     let taints = node.items(&["spec", "taints"]).iter().filter_map(|value| {
-        let taint = Taint::read(value).filter(|taint| taint.effect == Effect::NoExecute)?;
+        let taint = Taint::read(value).filter(|taint| taint.effect == NO_EXECUTE)?;
         Some((taint, time_at(&value["timeAdded"]).unwrap_or(now)))
     });
     taints.collect()
@@ -169,7 +168,9 @@ fn plan_stay(pod: &Object, taints: &[ActiveTaint], now: Timestamp) -> Stay {
         if bearing.is_empty() {
             return Stay::No;
         }
-        let Some(seconds) = bearing.iter().filter_map(|toleration| toleration.seconds).min() else { continue };
+        let Some(seconds) = bearing.iter().filter_map(|toleration| toleration.toleration_seconds).min() else {
+            continue;
+        };
         let start = (*since).max(bound);
         let end = start.checked_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX);
         let Some(left) = Duration::try_from(end.duration_since(now)).ok().filter(|left| !left.is_zero()) else {

@@ -2,11 +2,11 @@
 
 use object::Object;
 use object::conditions::{self, ConditionView};
+use object::taints::NODE_UNSCHEDULABLE;
 use serde_json::{Value, json};
 
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Condition, status, and the NoSchedule taint for it.
 const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
@@ -77,13 +77,13 @@ pub fn plan_taints(node: &Object, eviction_mode: EvictionMode, now: &str) -> Vec
     let mut wanted: Vec<(&str, &str)> =
         BY_CONDITION.iter().filter(is_said).map(|(_, _, key)| (*key, "NoSchedule")).collect();
     if node.bool_at(&["spec", "unschedulable"]) == Some(true) {
-        wanted.push((UNSCHEDULABLE, "NoSchedule"));
+        wanted.push((NODE_UNSCHEDULABLE, "NoSchedule"));
     }
     wanted.extend(drives.map(|key| (key, "NoExecute")));
     let is_managed = |taint: &Value| {
         let key = taint["key"].as_str().unwrap_or_default();
         match taint["effect"].as_str() {
-            Some("NoSchedule") => key == UNSCHEDULABLE || BY_CONDITION.iter().any(|(_, _, known)| *known == key),
+            Some("NoSchedule") => key == NODE_UNSCHEDULABLE || BY_CONDITION.iter().any(|(_, _, known)| *known == key),
             Some("NoExecute") => matches!(key, NOT_READY | UNREACHABLE),
             _ => false,
         }

@@ -1,10 +1,9 @@
 //! Writes scheduling decisions: bindings, or the failure condition and preemption victims.
 
 use cluster_client::{DeleteOptions, Patch, Preconditions, ResourceRef, WriteOptions};
-use object::builtin;
 use object::conditions::{self, NewCondition};
 use object::request::Subresource;
-use object::{GroupVersionKind, Object, Status};
+use object::{GroupVersionKind, Object, Status, builtin};
 use placement::{Preemption, Victim, VolumeNeeds};
 use reconcile::{Committed, ObjectKey, Regarding, commit_status};
 use serde_json::json;
@@ -95,7 +94,7 @@ impl Scheduler {
         match &preemption.node {
             Some(node) => desired.set(&["status", "nominatedNodeName"], &**node),
             // A nomination that no longer helps is cleared.
-            None if !preemption.message.contains("terminating pod on the nominated node") => {
+            None if !preemption.awaits_victims => {
                 desired.remove(&["status", "nominatedNodeName"]);
             }
             None => {}

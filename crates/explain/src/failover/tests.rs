@@ -72,7 +72,7 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
     plane.binding("f", 1, tolerant, json!([{"name": "ottawa", "replicas": 1}]));
     plane.binding("g", 1, seed(), json!([{"name": "robbinsdale", "replicas": 1}]));
     let simulation = plane.lose("ottawa").await.expect("an answer");
-    let told: Vec<String> = simulation
+    let described: Vec<String> = simulation
         .bindings
         .iter()
         .map(|fate| {
@@ -81,7 +81,7 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
         })
         .collect();
     assert_eq!(
-        told,
+        described,
         [
             "a Moves robbinsdale:4 -0",
             "b DoesNotFit robbinsdale:3 -2",

@@ -10,7 +10,7 @@ use api::work::{BindingSpec, BindingStatus};
 use cluster_client::{Patch, WriteOptions};
 use interpreter::Operation;
 use jiff::Timestamp;
-use object::Object;
+use object::{Object, conditions};
 use propagation::eviction::{self, Care, Fate, Settled, Standing, Standings};
 use propagation::failover_history::History;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source};
@@ -133,11 +133,9 @@ impl Context {
 }
 
 fn standing_of(cluster: &Object) -> Standing {
-    let conditions = cluster.items(&["status", "conditions"]);
-    let ready = conditions.iter().find(|condition| condition["type"] == CONDITION_READY);
     let drives_out = |taint: &Value| taint["effect"] == "NoExecute";
     Standing {
-        is_ready: !cluster.is_deleting() && ready.is_some_and(|ready| ready["status"] == "True"),
+        is_ready: !cluster.is_deleting() && conditions::is_true(cluster, CONDITION_READY),
         is_open: !cluster.is_deleting() && !cluster.items(&["spec", "taints"]).iter().any(drives_out),
     }
 }

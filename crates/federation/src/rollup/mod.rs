@@ -10,7 +10,7 @@ use interpreter::Operation;
 use interpreter::question::AggregateStatus;
 use object::request::Subresource;
 use object::time::format_seconds;
-use object::{Object, Status};
+use object::{Object, Status, conditions};
 use propagation::rollup;
 use propagation::works::BindingRef;
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_status};
@@ -87,8 +87,7 @@ fn of_binding(change: &Change) -> Vec<ObjectKey> {
 }
 
 fn is_fully_applied(binding: &Object) -> bool {
-    let conditions = binding.items(&["status", "conditions"]);
-    conditions.iter().any(|condition| condition["type"] == CONDITION_FULLY_APPLIED && condition["status"] == "True")
+    conditions::is_true(binding, CONDITION_FULLY_APPLIED)
 }
 
 /// Reports whether a cluster is no longer a target. Its work may be long gone, as after an eviction.

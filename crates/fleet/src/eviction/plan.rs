@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api::core::Taint;
 use api::features::Features;
 use api::policy::FailoverBehavior;
 use api::work::{BindingSpec, BindingStatus};
+use object::taints::Taint;
 use propagation::eviction::{Eviction, EvictionError, application_eviction};
 use propagation::state::preserve;
 

@@ -2,19 +2,16 @@
 
 use api::cluster::{CONDITION_READY, FINALIZER, TAINT_NOT_READY, TAINT_UNREACHABLE};
 use jiff::Timestamp;
-use object::Object;
+use object::taints::NO_SCHEDULE;
+use object::{Object, conditions};
 
 use crate::taints;
 
-const NO_SCHEDULE: &str = "NoSchedule";
-
 /// The cluster as it should be, and whether its taints change.
 pub fn plan(cluster: &Object, now: Timestamp) -> (Object, bool) {
-    let conditions = cluster.items(&["status", "conditions"]);
-    let ready = conditions.iter().find(|condition| condition["type"] == CONDITION_READY);
     let not_ready = || taints::taint(TAINT_NOT_READY, NO_SCHEDULE);
     let unreachable = || taints::taint(TAINT_UNREACHABLE, NO_SCHEDULE);
-    let (add, remove) = match ready.map(|ready| ready["status"].as_str().unwrap_or_default()) {
+    let (add, remove) = match conditions::find(cluster, CONDITION_READY).map(|ready| ready.status()) {
         None => (vec![not_ready()], vec![]),
         Some("False") => (vec![not_ready()], vec![unreachable()]),
         Some("Unknown") => (vec![unreachable()], vec![not_ready()]),

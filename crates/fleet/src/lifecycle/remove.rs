@@ -21,7 +21,7 @@ use api::work::{FINALIZER_EXECUTION, WORKS};
 use cluster_client::{DeleteOptions, ListOptions, Preconditions, ResourceRef};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use object::{Object, Status};
+use object::{Object, Status, conditions};
 use reconcile::{ObjectKey, Outcome, ReconcileError, commit_object};
 use serde_json::Value;
 
@@ -224,8 +224,7 @@ impl Lifecycle {
 }
 
 fn is_ready(cluster: &Object) -> bool {
-    let conditions = cluster.items(&["status", "conditions"]);
-    conditions.iter().any(|condition| condition["type"] == CONDITION_READY && condition["status"] == "True")
+    conditions::is_true(cluster, CONDITION_READY)
 }
 
 #[cfg(test)]

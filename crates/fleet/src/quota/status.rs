@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::core::{ResourceList, quantities};
 use api::policy::FEDERATED_RESOURCE_QUOTAS;
 use api::work::CONDITION_APPLIED;
-use object::Object;
+use object::{Object, conditions};
 use propagation::quota::{Amounts, add};
 use reconcile::{
     Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source, commit_status,
@@ -94,9 +94,9 @@ fn plan(quota: &Object, parts: &[Arc<Object>], counts_overall: bool) -> Object {
 
 /// The cluster of a part and what it says of it; nothing until the part has been applied there.
 fn told_by(work: &Object) -> Option<(&str, Value)> {
-    let conditions = work.items(&["status", "conditions"]);
-    let is_applied = |condition: &&Value| condition["type"] == CONDITION_APPLIED && condition["status"] == "True";
-    conditions.iter().find(is_applied)?;
+    if !conditions::is_true(work, CONDITION_APPLIED) {
+        return None;
+    }
     let status = work.items(&["status", "manifestStatuses"]).first()?.get("status")?.as_object()?;
     let cluster = api::names::cluster_of_execution_namespace(work.namespace())?;
     let mut part = json!({"clusterName": cluster});

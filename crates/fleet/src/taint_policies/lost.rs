@@ -4,11 +4,12 @@
 //! know of. These are the ones nearly everybody would write: `docs/decisions/0006-failover-by-default.md`.
 
 use api::cluster::{CONDITION_READY, ClusterStatus, TAINT_NOT_READY, TAINT_UNREACHABLE};
-use api::core::{Taint, find_condition};
+use api::core::find_condition;
 use api::failover::{
     CONDITION_SCHEDULABLE_NODES, REASON_NODES_CORDONED, TAINT_NODES_UNSCHEDULABLE, VALUE_CORDONED, VALUE_NOT_READY,
 };
 use jiff::Timestamp;
+use object::taints::Taint;
 use serde_json::Value;
 
 use crate::taints;

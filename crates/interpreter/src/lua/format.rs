@@ -1,5 +1,7 @@
 //! `string.format` with Go's verbs, as in Karmada's Lua.
 
+use data_encoding::{HEXLOWER, HEXUPPER};
+
 use super::numbers;
 
 /// Wider fields only serve to exhaust memory.
@@ -99,8 +101,8 @@ fn render(argument: &Argument, verb: u8, directive: &Directive) -> Vec<u8> {
         Argument::Text(text) => match verb {
             b's' | b'v' | b'd' | b'i' => cut(text, directive),
             b'q' => object::field::go_quote(&String::from_utf8_lossy(&cut(text, directive))).into_bytes(),
-            b'x' => text.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect(),
-            b'X' => text.iter().flat_map(|byte| format!("{byte:02X}").into_bytes()).collect(),
+            b'x' => HEXLOWER.encode(text).into_bytes(),
+            b'X' => HEXUPPER.encode(text).into_bytes(),
             other => {
                 let text = String::from_utf8_lossy(text);
                 format!("%!{}(string={text})", other as char).into_bytes()

@@ -1,6 +1,6 @@
 //! Health of workloads in a member.
 
-use object::Object;
+use object::{Object, conditions};
 use serde_json::Value;
 
 use super::Kind;
@@ -33,10 +33,7 @@ pub fn is_healthy(kind: Kind, object: &Object) -> InterpretResult<bool> {
         Kind::PersistentVolumeClaim => text(status, "phase")? == "Bound",
         Kind::Pod => match text(status, "phase")? {
             "Succeeded" => true,
-            "Running" => {
-                let ready = list(status, "conditions")?.iter().find(|condition| condition["type"] == "Ready");
-                ready.is_some_and(|condition| condition["status"] == "True")
-            }
+            "Running" => conditions::is_true_in(list(status, "conditions")?, "Ready"),
             _ => false,
         },
         Kind::PodDisruptionBudget => int(status, "currentHealthy")? >= int(status, "desiredHealthy")?,

@@ -2,7 +2,7 @@
 
 use api::work::AggregatedStatusItem;
 use jiff::Timestamp;
-use object::{Object, time};
+use object::{Object, conditions, time};
 use serde_json::{Map, Value, json};
 
 use super::read::{Zero, int, list, text, write_int};
@@ -64,8 +64,8 @@ fn tally(items: &[AggregatedStatusItem]) -> InterpretResult<Tally<'_>> {
             Some(_) => tally.failed_in.push(&item.cluster_name),
             None => {}
         }
-        let met = |condition: &Value| condition["type"] == "SuccessCriteriaMet" && condition["status"] == "True";
-        tally.criteria_met += usize::from(list(status, "conditions")?.iter().any(met));
+        let is_met = conditions::is_true_in(list(status, "conditions")?, "SuccessCriteriaMet");
+        tally.criteria_met += usize::from(is_met);
         let start = text(status, "startTime")?;
         if !start.is_empty() {
             tally.started += 1;
@@ -105,10 +105,9 @@ fn conditions(tally: &Tally<'_>, members: usize, now: Timestamp) -> Vec<Value> {
 
 /// `Complete` or `Failed` once the job has finished.
 fn end_of(status: &Value) -> InterpretResult<Option<&str>> {
-    let over = list(status, "conditions")?.iter().find(|condition| {
-        (condition["type"] == "Complete" || condition["type"] == "Failed") && condition["status"] == "True"
-    });
-    over.map(|condition| text(condition, "type")).transpose()
+    let over = conditions::all_in(list(status, "conditions")?)
+        .find(|condition| matches!(condition.kind(), "Complete" | "Failed") && condition.is_true());
+    Ok(over.map(|condition| condition.kind()))
 }
 
 /// Invalid times sort before all others.

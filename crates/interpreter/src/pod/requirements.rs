@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use api::core::{QuantityText, ResourceList, Toleration};
+use api::core::{QuantityText, ResourceList};
 use api::work::{NodeClaim, ReplicaRequirements};
 use object::names::qualified_name;
 use object::quantity::{Quantity, QuantityFormat};
+use object::taints::Toleration;
 use serde::Deserialize;
 use serde_json::Value;
 

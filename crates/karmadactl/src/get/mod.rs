@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::console::Console;
 use crate::output::{self, Format};
-use crate::plane::{NamespaceArgs, Plane, PlaneArgs};
+use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::resources;
 use crate::scope::{self, CONTROL_PLANE, Scope};
 use crate::table::{Look, Table};
@@ -116,7 +116,7 @@ pub struct GetArgs {
 pub async fn run(console: &Console, mut args: GetArgs) -> anyhow::Result<()> {
     args.output = Format::with_template(args.output.take(), args.template.as_deref())?;
     args.check()?;
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     get(console, &plane, &args).await.map_err(|error| plane.explain(error))
 }
 
@@ -134,7 +134,7 @@ impl GetArgs {
         Ok(())
     }
 
-    fn query(&self, plane: &Plane) -> anyhow::Result<Query> {
+    fn query(&self, plane: &PlaneClient) -> anyhow::Result<Query> {
         Ok(Query {
             typed: resources::parse(&self.resources)?,
             namespace: plane.namespace(&self.namespace),
@@ -167,7 +167,7 @@ pub struct Target {
     pub client: ClusterClient,
 }
 
-async fn get(console: &Console, plane: &Plane, args: &GetArgs) -> anyhow::Result<()> {
+async fn get(console: &Console, plane: &PlaneClient, args: &GetArgs) -> anyhow::Result<()> {
     let query = args.query(plane)?;
     let mut targets: Vec<Target> = Vec::new();
     if args.operation_scope.has_plane() {

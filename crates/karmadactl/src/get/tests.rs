@@ -104,7 +104,7 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments?limit=50
 const PODS: &str = "/api/v1/namespaces/default/pods?limit=500";
 
 /// A control plane with two members, of which the second cannot be reached.
-fn plane() -> Plane {
+fn plane() -> PlaneClient {
     let mut plane = canned(&[
         (DEPLOYMENTS, table(&[("nginx", "5m", false)])),
         (
@@ -118,7 +118,7 @@ fn plane() -> Plane {
         (DEPLOYMENTS, table(&[("nginx", "4m", true), ("own", "9d", false)])),
         (PODS, table(&[("nginx-1", "3m", false)])),
     ]);
-    Plane::given(client(plane), [("m1", client(m1)), ("m2", client(Canned::default()))])
+    PlaneClient::given(client(plane), [("m1", client(m1)), ("m2", client(Canned::default()))])
 }
 
 #[derive(Parser)]
@@ -127,7 +127,7 @@ struct Line {
     args: GetArgs,
 }
 
-async fn check(line: &str, plane: &Plane) -> (String, String, String) {
+async fn check(line: &str, plane: &PlaneClient) -> (String, String, String) {
     let args = Line::parse_from(["get"].into_iter().chain(line.split_whitespace())).args;
     let (console, out, err) = testing::console();
     let result = match args.check() {
@@ -221,7 +221,7 @@ async fn what_is_wrong_is_said_in_karmadas_words() {
 async fn nothing_found_is_said_and_is_no_error() {
     let mut empty = canned(&[(DEPLOYMENTS, table(&[])), ("/api/v1/namespaces?limit=500", table(&[]))]);
     empty.clusters = Vec::new();
-    let plane = Plane::given(client(empty), []);
+    let plane = PlaneClient::given(client(empty), []);
     assert_eq!(check("deployments", &plane).await.1, "No resources found in default namespace.\n");
     assert_eq!(check("namespaces", &plane).await.1, "No resources found\n");
     assert_eq!(check("deployments -s members", &plane).await.1, "No member Clusters found in Karmada control plane\n");
@@ -236,7 +236,7 @@ async fn a_watch_shows_the_list_and_then_what_changes() {
     m1.events = vec![WatchEvent::Added(Arc::new(Object::from_value(change).unwrap()))];
     let mut top = canned(&[]);
     top.clusters = vec![Arc::new(api::cluster::CLUSTERS.object("", "m1"))];
-    let plane = Plane::given(client(top), [("m1", client(m1))]);
+    let plane = PlaneClient::given(client(top), [("m1", client(m1))]);
     let (out, _, error) = check("deployments -s members -w --output-watch-events", &plane).await;
     assert_eq!(error, "cluster(m1): that is all");
     let expected = "\
@@ -252,7 +252,7 @@ async fn a_sort_path_without_any_match_is_an_error() {
     const SORTED: &str = "/apis/apps/v1/namespaces/default/deployments?limit=500&includeObject=Object";
     let plane = || {
         let rows = table(&[("b", "5m", false), ("a", "4m", false)]);
-        Plane::given(client(canned(&[(SORTED, rows)])), [])
+        PlaneClient::given(client(canned(&[(SORTED, rows)])), [])
     };
     let (out, _, error) = check("deployments --sort-by .metadata.name", &plane()).await;
     assert_eq!(error, "");

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 
 use super::value::{Val, float};
@@ -247,7 +248,7 @@ impl Spec {
             },
             ('s', Val::Json(_) | Val::Part(_)) => value.show(),
             ('q', Val::Text(text)) => format!("{text:?}"),
-            ('x', Val::Text(text)) => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+            ('x', Val::Text(text)) => HEXLOWER.encode(text.as_bytes()),
             ('t', Val::Bool(value)) => value.to_string(),
             ('d', Val::Int(number)) => signed(number.to_string(), *number < 0),
             ('x', Val::Int(number)) => format!("{number:x}"),

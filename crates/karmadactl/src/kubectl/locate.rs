@@ -6,7 +6,7 @@ use api::Resource;
 use cluster_client::{ClusterClient, ResourceRef};
 use futures::future::join_all;
 
-use crate::plane::Plane;
+use crate::plane::PlaneClient;
 
 /// Flags of `kubectl logs`, `exec` and `attach` that take a value as the next argument.
 const VALUE_FLAGS: [&str; 12] = [
@@ -71,7 +71,7 @@ impl PodTarget {
     }
 
     /// Returns the names of the members that have the object, in the order of the clusters.
-    pub async fn clusters(&self, plane: &Plane) -> anyhow::Result<Vec<String>> {
+    pub async fn clusters(&self, plane: &PlaneClient) -> anyhow::Result<Vec<String>> {
         let namespace = self.namespace.as_deref().unwrap_or(&plane.namespace);
         let clusters = plane.clusters().await?;
         let searches = clusters.iter().map(|cluster| async {
@@ -133,7 +133,7 @@ mod tests {
             }
         }
         members[2].1.set_fault(|_| Some(object::Status::new(503, "ServiceUnavailable", "away")));
-        let plane = Plane::given(plane_api.client(), members.iter().map(|(name, api)| (*name, api.client())));
+        let plane = PlaneClient::given(plane_api.client(), members.iter().map(|(name, api)| (*name, api.client())));
         let target = parse("deploy/web").expect("a target");
         assert_eq!(target.clusters(&plane).await.unwrap(), ["m1"], "an unreachable member is skipped");
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::console::Console;
 use crate::output::Format;
-use crate::plane::{NamespaceArgs, Plane, PlaneArgs, open_kubeconfig};
+use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient, open_kubeconfig};
 use crate::resources;
 
 /// Promote resources from legacy clusters to Karmada control plane.
@@ -94,7 +94,7 @@ pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
     if !matches!(args.output, None | Some(Format::Json | Format::Yaml)) {
         bail!("invalid output format: supported formats are json and yaml");
     }
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let promotion = Promotion {
         kind: kind.clone(),
         name: name.clone(),
@@ -114,7 +114,7 @@ pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
 }
 
 impl PromoteArgs {
-    async fn open_member(&self, plane: &Plane, cluster: &str) -> anyhow::Result<ClusterClient> {
+    async fn open_member(&self, plane: &PlaneClient, cluster: &str) -> anyhow::Result<ClusterClient> {
         let Some(path) = &self.cluster_kubeconfig else {
             return plane.existing_member(cluster).await.context("failed to get the member cluster");
         };
@@ -295,7 +295,8 @@ async fn create_template(
     };
     let created = plane.create(target, template, WriteOptions::default()).await;
     created.map(drop).map_err(|status| {
-        let is_namespace = status.is_not_found() && status.message.starts_with("namespaces ");
+        let is_namespace =
+            status.is_not_found() && status.details.as_ref().is_some_and(|details| details.kind == "namespaces");
         let hint = match is_namespace {
             true => format!("; create it first, as with `{} create namespace {namespace}`", console.program),
             false => String::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use object::{GroupVersion, GroupVersionKind};
 use serde_json::{Value, json};
 
-use super::{Group, is_custom, kinds_of};
+use super::{DiscoveryGroup, is_custom, kinds_of};
 use crate::kind::{Kind, ServedSubresource};
 
 /// The response to `/api` (core group only) or `/apis` (all others) for clients that request `APIGroupDiscoveryList`.
@@ -14,7 +14,7 @@ pub fn group_discovery_list(items: Vec<Value>) -> Value {
 }
 
 /// One group of that response.
-pub fn group_discovery(kinds: &[Arc<Kind>], group: &Group) -> Value {
+pub fn group_discovery(kinds: &[Arc<Kind>], group: &DiscoveryGroup) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()

@@ -7,7 +7,7 @@ use object::{GroupVersion, GroupVersionKind};
 use ring::digest;
 use serde_json::{Value, json};
 
-use super::{Group, kinds_of};
+use super::{DiscoveryGroup, kinds_of};
 use crate::kind::{Kind, ServedSubresource};
 
 /// `/api`. The address is the external one, `host:port`.
@@ -20,20 +20,20 @@ pub fn api_versions(server_address: &str) -> Value {
 }
 
 /// `/apis`: every group except the core one.
-pub fn api_group_list(groups: &[Group]) -> Value {
+pub fn api_group_list(groups: &[DiscoveryGroup]) -> Value {
     let groups: Vec<Value> = groups.iter().filter(|group| !group.name.is_empty()).map(group_fields).collect();
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
 /// `/apis/GROUP`.
-pub fn api_group(group: &Group) -> Value {
+pub fn api_group(group: &DiscoveryGroup) -> Value {
     let mut document = group_fields(group);
     document["kind"] = json!("APIGroup");
     document["apiVersion"] = json!("v1");
     document
 }
 
-fn group_fields(group: &Group) -> Value {
+fn group_fields(group: &DiscoveryGroup) -> Value {
     let entry = |version: &String| {
         let gv = GroupVersion::new(group.name.clone(), version.clone());
         json!({ "groupVersion": gv.to_string(), "version": version })

@@ -26,7 +26,7 @@ pub const VERSION_PRIORITY_CUSTOM: i32 = 100;
 
 /// A served group. The core group has the empty name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct DiscoveryGroup {
     pub name: String,
     /// Preferred first.
     pub versions: Vec<String>,
@@ -35,14 +35,14 @@ pub struct Group {
 }
 
 /// Groups in discovery order, including the core group.
-pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+pub fn groups(kinds: &[Arc<Kind>]) -> Vec<DiscoveryGroup> {
+    let mut groups: Vec<DiscoveryGroup> = Vec::new();
     for kind in kinds {
         let gv = kind.gvk.group_version();
         let index = groups.iter().position(|group| group.name == gv.group).unwrap_or_else(|| {
             let own = kind.own_schema.as_ref().map(|own| own.priority);
             let priority = builtin::priority(&gv).or(own).map_or(GROUP_PRIORITY_CUSTOM, |priority| priority.group);
-            groups.push(Group { name: gv.group.clone(), versions: Vec::new(), priority });
+            groups.push(DiscoveryGroup { name: gv.group.clone(), versions: Vec::new(), priority });
             groups.len() - 1
         });
         if !groups[index].versions.contains(&gv.version) {
@@ -57,7 +57,7 @@ pub fn groups(kinds: &[Arc<Kind>]) -> Vec<Group> {
     groups
 }
 
-pub fn sort_groups(groups: &mut [Group]) {
+pub fn sort_groups(groups: &mut [DiscoveryGroup]) {
     groups.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(&b.name)));
 }
 

@@ -1,7 +1,7 @@
 //! The paths that belong to no kind: discovery, version and the token issuer's documents.
 
 use super::operations::{base_path, capitalize, group_words, tag_of};
-use super::path_item::{JSON, Operation, PROTOBUF, PathItem, ResponseSpec, YAML};
+use super::path_item::{JSON, PROTOBUF, PathItem, PathOperation, ResponseSpec, YAML};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -67,8 +67,8 @@ fn issuer_path(path: &str, id: &str, tag: &str, content: &'static str) -> PathIt
     PathItem { path: path.to_owned(), operations: vec![operation] }
 }
 
-fn get(id: &str, tag: String, description: &str) -> Operation {
-    Operation {
+fn get(id: &str, tag: String, description: &str) -> PathOperation {
+    PathOperation {
         method: "get",
         id: id.to_owned(),
         description: description.to_owned(),

@@ -4,7 +4,7 @@ use object::GroupVersionKind;
 use object::request::{Subresource, Verb};
 
 use super::parameters::{self, Parameter};
-use super::path_item::{JSON, Operation, PROTOBUF, PathItem, RequestBody, ResponseSpec, YAML};
+use super::path_item::{JSON, PROTOBUF, PathItem, PathOperation, RequestBody, ResponseSpec, YAML};
 use crate::builtin;
 use crate::kind::{Kind, ServedSubresource, SubresourceKind};
 
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
             everywhere.parameters.retain(|parameter| parameter.name != "namespace");
             paths.push(PathItem { path: format!("{}/{}", self.base, self.kind.plural), operations: vec![everywhere] });
         }
-        let when = |verb: Verb, build: fn(&Self) -> Operation| self.kind.allows(verb).then(|| build(self));
+        let when = |verb: Verb, build: fn(&Self) -> PathOperation| self.kind.allows(verb).then(|| build(self));
         let on_collection = [
             when(Verb::List, Self::list),
             when(Verb::Create, Self::create),
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Changes an operation on the kind to one on its subresource.
-    fn turn_to(&self, operation: &mut Operation, sub: &ServedSubresource) {
+    fn turn_to(&self, operation: &mut PathOperation, sub: &ServedSubresource) {
         operation.id.push_str(&capitalize(sub.name.as_str()));
         operation.description = format!("{} ({})", operation.description, sub.name);
         // Operations of custom kinds name the parent even if the body is a Scale.
@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         paths
     }
 
-    fn watch(&self, id: String, action: &'static str, named: bool) -> Operation {
+    fn watch(&self, id: String, action: &'static str, named: bool) -> PathOperation {
         let mut operation = self.list();
         operation.id = id;
         operation.action = Some(action);
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn list(&self) -> Operation {
+    fn list(&self) -> PathOperation {
         let mut operation = self.operation("get", "list", "list", "List or watch");
         operation.parameters = self.parameters(parameters::LIST, false);
         operation.responses = vec![(200, ResponseSpec::Definition(super::list_definition(self.kind)))];
@@ -206,7 +206,7 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn create(&self) -> Operation {
+    fn create(&self) -> PathOperation {
         let mut operation = self.operation("post", "post", "create", "Create a");
         operation.parameters = self.parameters(parameters::WRITE, false);
         operation.body = Some(RequestBody { definition: self.kind.definition.clone(), required: true });
@@ -214,13 +214,13 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn create_below(&self) -> Operation {
+    fn create_below(&self) -> PathOperation {
         let mut operation = self.create();
         operation.parameters.push(parameters::object_name(&self.kind.gvk.kind));
         operation
     }
 
-    fn delete_collection(&self) -> Operation {
+    fn delete_collection(&self) -> PathOperation {
         let mut operation = self.operation("delete", Verb::DeleteCollection.as_str(), "delete", "Delete all matching");
         operation.id = format!("delete{}Collection{}", self.prefix, self.noun);
         operation.responses = vec![(200, meta("Status"))];
@@ -233,14 +233,14 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn read(&self) -> Operation {
+    fn read(&self) -> PathOperation {
         let mut operation = self.operation("get", "get", "read", "Read one");
         operation.parameters = self.parameters(if self.custom { &["resourceVersion"] } else { &[] }, true);
         operation.responses = vec![(200, self.itself())];
         operation
     }
 
-    fn replace(&self) -> Operation {
+    fn replace(&self) -> PathOperation {
         let mut operation = self.operation("put", "put", "replace", "Replace one");
         operation.parameters = self.parameters(parameters::WRITE, true);
         operation.body = Some(RequestBody { definition: self.kind.definition.clone(), required: true });
@@ -248,7 +248,7 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn patch(&self) -> Operation {
+    fn patch(&self) -> PathOperation {
         let mut operation = self.operation("patch", "patch", "patch", "Change parts of one");
         operation.consumes =
             vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn delete(&self) -> Operation {
+    fn delete(&self) -> PathOperation {
         let mut operation = self.operation("delete", "delete", "delete", "Delete one");
         operation.parameters = self.parameters(parameters::DELETE, true);
         operation.body = Some(RequestBody { definition: format!("{META}.DeleteOptions"), required: false });
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
         paths
     }
 
-    fn connect(&self, sub: &ServedSubresource, method: &'static str, query: &[&str]) -> Operation {
+    fn connect(&self, sub: &ServedSubresource, method: &'static str, query: &[&str]) -> PathOperation {
         let mut operation = self.operation(method, "connect", "connect", "Connect to");
         operation.id =
             format!("connect{}{}{}{}", self.prefix, capitalize(method), self.noun, capitalize(sub.name.as_str()));
@@ -314,9 +314,9 @@ impl<'a> Writer<'a> {
         operation
     }
 
-    fn operation(&self, method: &'static str, action: &'static str, verb: &str, sentence: &str) -> Operation {
+    fn operation(&self, method: &'static str, action: &'static str, verb: &str, sentence: &str) -> PathOperation {
         let kind = &self.kind.gvk.kind;
-        Operation {
+        PathOperation {
             method,
             id: format!("{verb}{}{}", self.prefix, self.noun),
             description: format!("{sentence} {kind}."),

@@ -11,10 +11,10 @@ pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 pub struct PathItem {
     pub path: String,
-    pub operations: Vec<Operation>,
+    pub operations: Vec<PathOperation>,
 }
 
-pub struct Operation {
+pub struct PathOperation {
     /// Lower case, as the key of the path item.
     pub method: &'static str,
     pub id: String,
@@ -64,7 +64,7 @@ impl PathItem {
     }
 }
 
-impl Operation {
+impl PathOperation {
     pub fn own_parameters(&self, shared: &[Parameter]) -> Vec<Parameter> {
         let mut own: Vec<Parameter> = self.parameters.iter().filter(|p| !shared.contains(p)).cloned().collect();
         own.sort();

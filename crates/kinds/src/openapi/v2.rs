@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::definitions::each_schema;
 use super::object_text::ObjectText;
 use super::parameters::{Parameter, ParameterLocation};
-use super::path_item::{Operation, PathItem, RequestBody, ResponseSpec, status_text};
+use super::path_item::{PathItem, PathOperation, RequestBody, ResponseSpec, status_text};
 
 const DEFINITIONS: &str = "#/definitions/";
 
@@ -129,7 +129,7 @@ fn body_parameter(body: &RequestBody, shared: &mut SharedParameters) -> Value {
     if everywhere { shared.refer("body", value) } else { value }
 }
 
-fn operation_fields(operation: &Operation, parameters: Vec<Value>) -> Value {
+fn operation_fields(operation: &PathOperation, parameters: Vec<Value>) -> Value {
     let mut fields = operation.common_fields();
     fields["schemes"] = json!(["https"]);
     fields["produces"] = json!(operation.produces);

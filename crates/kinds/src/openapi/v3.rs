@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::each_schema;
 use super::object_text::ObjectText;
-use super::path_item::{Operation, PathItem, RequestBody, ResponseSpec, status_text};
+use super::path_item::{PathItem, PathOperation, RequestBody, ResponseSpec, status_text};
 
 const SCHEMAS: &str = "#/components/schemas/";
 
@@ -67,7 +67,7 @@ fn path(item: &PathItem) -> Value {
     Value::Object(fields)
 }
 
-fn operation_fields(operation: &Operation, parameters: Vec<Value>) -> Value {
+fn operation_fields(operation: &PathOperation, parameters: Vec<Value>) -> Value {
     let mut fields = operation.common_fields();
     if !parameters.is_empty() {
         fields["parameters"] = Value::Array(parameters);

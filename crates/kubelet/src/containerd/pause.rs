@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};
@@ -102,7 +103,7 @@ fn digest_of(content: &[u8]) -> String {
 }
 
 fn hex(content: &[u8]) -> String {
-    digest(&SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(digest(&SHA256, content).as_ref())
 }
 
 /// Returns a ustar archive of these files, owned by root, with mtime zero.

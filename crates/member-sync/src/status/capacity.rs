@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
 use api::cluster::{AllocatableModeling, NodeSummary, ResourceModel, ResourceSummary};
-use api::core::{QuantityText, ResourceList, Taint};
-use object::Object;
+use api::core::{QuantityText, ResourceList};
 use object::quantity::{Quantity, QuantityFormat};
+use object::taints::Taint;
+use object::{Object, conditions};
 use serde_json::{Map, Value, json};
 
 use crate::status::unschedulable;
@@ -93,13 +94,9 @@ pub fn trim_node(node: &mut Object) {
         node.remove(&["spec", field]);
     }
     let allocatable = node.get(&["status", "allocatable"]).cloned();
-    let ready: Vec<Value> =
-        ready_condition(node).map(|ready| json!({"type": READY, "status": ready["status"]})).into_iter().collect();
+    let ready = conditions::find(node, READY).map(|ready| json!({"type": READY, "status": ready.status()}));
+    let ready: Vec<Value> = ready.into_iter().collect();
     node.set(&["status"], json!({"allocatable": allocatable, "conditions": ready}));
-}
-
-fn ready_condition(node: &Object) -> Option<&Value> {
-    node.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == READY)
 }
 
 /// The effective request, as the scheduler of the member counts it: what runs together, or the largest first step,
@@ -210,8 +207,7 @@ impl Nodes {
 }
 
 fn is_ready(node: &Object) -> bool {
-    let ready = ready_condition(node);
-    ready.is_some_and(|ready| ready["status"] == "True")
+    conditions::is_true(node, READY)
 }
 
 pub fn node_summary(nodes: &[Arc<Object>]) -> NodeSummary {

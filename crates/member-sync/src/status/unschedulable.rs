@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use api::work::Unschedulable;
-use object::Object;
+use object::{Object, conditions};
 use reconcile::ObjectKey;
 use serde_json::{Value, json};
 
@@ -30,11 +30,8 @@ struct Pod {
 
 /// Returns the part of a pod to keep; `None` for pods with a node or without a Deployment.
 pub fn kept_of(pod: &Object) -> Option<Value> {
-    let conditions = pod.items(&["status", "conditions"]);
-    let is_refused = |condition: &&Value| {
-        condition["type"] == "PodScheduled" && condition["status"] == "False" && condition["reason"] == "Unschedulable"
-    };
-    let condition = conditions.iter().find(is_refused)?;
+    let condition = conditions::find(pod, "PodScheduled")
+        .filter(|condition| condition.is_false() && condition.reason() == "Unschedulable")?;
     // The name of a ReplicaSet is that of its Deployment and the hash of the pods it makes.
     let revision = pod.label("pod-template-hash")?;
     let owner = pod.owner_references().into_iter().find(|owner| owner.controller && owner.kind == "ReplicaSet")?;
@@ -43,8 +40,8 @@ pub fn kept_of(pod: &Object) -> Option<Value> {
         "workload": workload,
         "revision": revision,
         "created": pod.get(&["metadata", "creationTimestamp"]),
-        "since": condition["lastTransitionTime"],
-        "message": condition["message"],
+        "since": condition.text("lastTransitionTime"),
+        "message": condition.message(),
     }))
 }
 

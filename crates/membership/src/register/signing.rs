@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef, WriteOptions};
+use object::conditions;
 use pki::csr::create_csr;
 use pki::key::PrivateKey;
 use pki::subject::{AlternativeNames, CertificateSubject};
@@ -56,8 +57,8 @@ pub async fn certificate(
             };
             return Ok(IssuedCertificate { certificate, key: key.to_pem() });
         }
-        if let Some(end) = request.items(&["status", "conditions"]).iter().find(|c| c["type"] != "Approved") {
-            let reason = end["message"].as_str().unwrap_or_default().to_owned();
+        if let Some(end) = conditions::all(&request).find(|condition| condition.kind() != "Approved") {
+            let reason = end.message().to_owned();
             return Err(MembershipError::DeniedCertificate { csr, reason });
         }
         let now = Instant::now();

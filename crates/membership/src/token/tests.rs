@@ -1,6 +1,7 @@
 //! Bootstrap tokens against an API in memory: created, listed, deleted, with the permissions of their cluster.
 
 use cluster_client::testing::MemoryApi;
+use data_encoding::HEXLOWER;
 
 use super::*;
 use crate::NoProgress;
@@ -69,7 +70,7 @@ fn the_pin_is_the_hash_of_the_public_key() {
     let pem = key.public_key_pem();
     let lines: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let digest = ring::digest::digest(&ring::digest::SHA256, &STANDARD.decode(lines).expect("base64"));
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = HEXLOWER.encode(digest.as_ref());
     assert_eq!(key_pins(certificate.pem().as_bytes()).expect("pins"), [format!("sha256:{hex}")]);
     assert!(key_pins(b"nothing").is_err());
 }

@@ -9,7 +9,7 @@ use crate::field::go_quote;
 
 /// The kind of write: server-side apply, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum ManagedOperation {
     Apply,
     Update,
 }
@@ -18,7 +18,7 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManagedEntry {
     pub manager: String,
-    pub operation: Operation,
+    pub operation: ManagedOperation,
     pub api_version: String,
     pub subresource: String,
     /// RFC 3339 in seconds; `None` for an applier that changed nothing.
@@ -32,7 +32,7 @@ pub struct ManagedFields {
     pub entries: Vec<ManagedEntry>,
 }
 
-impl Operation {
+impl ManagedOperation {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -47,7 +47,7 @@ impl ManagedEntry {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagedOperation::Apply || self.api_version == other.api_version)
     }
 
     /// The manager as named in conflict messages.
@@ -56,7 +56,7 @@ impl ManagedEntry {
         if !self.subresource.is_empty() {
             text.push_str(&format!(" with subresource {}", go_quote(&self.subresource)));
         }
-        if self.operation == Operation::Update {
+        if self.operation == ManagedOperation::Update {
             text.push_str(&format!(" using {}", self.api_version));
         }
         text
@@ -65,7 +65,7 @@ impl ManagedEntry {
     /// The text Kubernetes sorts managers by in messages.
     pub(super) fn identifier(&self) -> String {
         let mut parts = Vec::new();
-        let version = if self.operation == Operation::Apply { "" } else { &self.api_version };
+        let version = if self.operation == ManagedOperation::Apply { "" } else { &self.api_version };
         let fields = [
             ("manager", self.manager.as_str()),
             ("operation", self.operation.as_str()),
@@ -81,8 +81,8 @@ impl ManagedEntry {
     fn decode(index: usize, value: &Value) -> Result<Self, String> {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let operation = match value["operation"].as_str() {
-            Some("Apply") => Operation::Apply,
-            Some("Update") => Operation::Update,
+            Some("Apply") => ManagedOperation::Apply,
+            Some("Update") => ManagedOperation::Update,
             _ => return Err("operation must be `Apply` or `Update`".to_owned()),
         };
         if text("apiVersion").is_empty() {

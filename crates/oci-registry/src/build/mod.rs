@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
 use crate::copy::endpoints::{LayoutEndpoint, RegistryEndpoint};
-use crate::copy::{CopyError, CopyOptions, Destination, Progress, RawManifest, Source, copy};
+use crate::copy::{CopyError, CopyOptions, CopyProgress, Destination, RawManifest, Source, copy};
 use crate::image::builder::{Base, Builder, Layer};
 use crate::image::layout::Layout;
 use crate::manifest::{Descriptor, Kind, Platform};
@@ -69,7 +69,7 @@ pub async fn build(
     options: &BuildOptions,
     client: &Arc<Client>,
     layout: &Layout,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Descriptor, BuildError> {
     let path = options.dockerfile();
     let failed = |source| BuildError::Io { path: path.display().to_string(), source };
@@ -89,7 +89,7 @@ async fn build_ourselves(
     parsed: &Dockerfile,
     client: &Arc<Client>,
     layout: &Layout,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Descriptor, BuildError> {
     let mut builder = match &parsed.from {
         None => Builder::new(options.platform.clone()),
@@ -120,7 +120,7 @@ async fn fetch_base(
     options: &BuildOptions,
     client: &Arc<Client>,
     layout: &Layout,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Base, BuildError> {
     let failed = |source: CopyError| BuildError::Base { image: from.to_string(), source: Box::new(source) };
     let mirrored = options.mirror.iter().flat_map(|mirror| from.retagged(mirror));

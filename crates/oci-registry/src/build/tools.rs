@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::{BuildError, BuildOptions};
 use crate::copy::endpoints::{ArchiveEndpoint, LayoutEndpoint};
-use crate::copy::{CopyOptions, Progress, Source, copy};
+use crate::copy::{CopyOptions, CopyProgress, Source, copy};
 use crate::image::layout::Layout;
 use crate::manifest::Descriptor;
 
@@ -48,7 +48,7 @@ pub async fn build(
     tool: Tool,
     options: &BuildOptions,
     layout: &Layout,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Descriptor, BuildError> {
     let name = options.name.to_string();
     let archive = layout.dir().join(format!("{}.tar", uuid::Uuid::new_v4()));
@@ -78,7 +78,7 @@ async fn take(
     archive: &Path,
     options: &BuildOptions,
     layout: &Layout,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<Descriptor, BuildError> {
     let source = ArchiveEndpoint::open(archive, layout.dir(), None)?;
     let source: &dyn Source = &source;

@@ -134,7 +134,7 @@ impl Client {
         loop {
             let answer = self.send_with_login(&call).await;
             let wait = match &answer {
-                Ok(answer) if is_temporary(answer.status()) => told_to_wait(answer),
+                Ok(answer) if is_temporary(answer.status()) => retry_after(answer),
                 Err(ClientError::Unreachable { .. }) if call.may_repeat => None,
                 _ => return answer,
             };
@@ -229,7 +229,7 @@ fn is_temporary(status: StatusCode) -> bool {
     matches!(status, S::TOO_MANY_REQUESTS | S::BAD_GATEWAY | S::SERVICE_UNAVAILABLE | S::GATEWAY_TIMEOUT)
 }
 
-fn told_to_wait(answer: &Response<Incoming>) -> Option<Duration> {
+fn retry_after(answer: &Response<Incoming>) -> Option<Duration> {
     let seconds = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }

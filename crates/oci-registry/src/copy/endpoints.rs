@@ -193,10 +193,8 @@ impl Destination for LayoutEndpoint {
         let place = self.place();
         let write = move || {
             let path = layout.blob_path(&manifest.digest);
-            let tmp = path.with_file_name(format!(".{}.partial", manifest.digest.hex()));
             std::fs::create_dir_all(path.parent().unwrap_or(layout.dir()))?;
-            std::fs::write(&tmp, &manifest.bytes)?;
-            std::fs::rename(&tmp, &path)?;
+            atomic_file::replace(&path, &manifest.bytes, 0o644)?;
             if is_image { layout.add(&manifest.descriptor(), name.as_ref()) } else { Ok(()) }
         };
         let written = tokio::task::spawn_blocking(write).await.map_err(std::io::Error::other);

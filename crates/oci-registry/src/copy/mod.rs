@@ -115,14 +115,14 @@ pub enum CopyMethod {
     WasThere,
 }
 
-pub trait Progress: Send + Sync {
+pub trait CopyProgress: Send + Sync {
     fn event(&self, event: Event);
 }
 
 /// Discards progress.
 pub struct NoProgress;
 
-impl Progress for NoProgress {
+impl CopyProgress for NoProgress {
     fn event(&self, _: Event) {}
 }
 
@@ -145,7 +145,7 @@ pub async fn copy(
     source: &dyn Source,
     destination: &dyn Destination,
     options: &CopyOptions,
-    progress: &dyn Progress,
+    progress: &dyn CopyProgress,
 ) -> Result<RawManifest, CopyError> {
     let mut top = source.manifest(None).await?;
     if let Some(platform) = &options.platform {
@@ -182,7 +182,7 @@ struct Job<'a> {
     source: &'a dyn Source,
     destination: &'a dyn Destination,
     options: &'a CopyOptions,
-    progress: &'a dyn Progress,
+    progress: &'a dyn CopyProgress,
 }
 
 impl Job<'_> {
@@ -235,7 +235,7 @@ impl Job<'_> {
 pub struct Content<'a> {
     source: &'a dyn Source,
     blob: &'a Descriptor,
-    progress: &'a dyn Progress,
+    progress: &'a dyn CopyProgress,
     stream: Option<ByteStream>,
     hasher: Option<Hasher>,
     read: u64,
@@ -243,7 +243,7 @@ pub struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    fn new(source: &'a dyn Source, blob: &'a Descriptor, progress: &'a dyn Progress) -> Self {
+    fn new(source: &'a dyn Source, blob: &'a Descriptor, progress: &'a dyn CopyProgress) -> Self {
         let hasher = Some(Hasher::new(blob.digest.algorithm()));
         Self { source, blob, progress, stream: None, hasher, read: 0, retries: 0 }
     }

@@ -76,7 +76,7 @@ fn build(layout: &Layout, platform: &str, name: Option<&str>) -> Descriptor {
 #[derive(Default)]
 struct Counted(Mutex<Vec<CopyMethod>>);
 
-impl Progress for Counted {
+impl CopyProgress for Counted {
     fn event(&self, event: Event) {
         if let Event::Done { how, .. } = event {
             self.0.lock().push(how);
@@ -256,7 +256,7 @@ async fn a_source_that_stays_broken_is_given_up_and_what_came_is_used_next_time(
 #[derive(Default)]
 struct LargestStep(AtomicUsize);
 
-impl Progress for LargestStep {
+impl CopyProgress for LargestStep {
     fn event(&self, event: Event) {
         if let Event::Advanced { bytes, .. } = event {
             self.0.fetch_max(usize::try_from(bytes).unwrap(), Ordering::SeqCst);

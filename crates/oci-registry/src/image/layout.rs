@@ -102,12 +102,12 @@ impl Layout {
     }
 
     fn write_index(&self, index: &Index) -> io::Result<()> {
-        self.replace(&self.dir.join("index.json"), &serde_json::to_vec(index)?)
+        atomic_file::replace(&self.dir.join("index.json"), &serde_json::to_vec(index)?, 0o644)
     }
 
     pub fn put_bytes(&self, media_type: &str, bytes: &[u8]) -> io::Result<Descriptor> {
         let digest = Digest::of(bytes);
-        self.replace(&self.blob_path(&digest), bytes)?;
+        atomic_file::replace(&self.blob_path(&digest), bytes, 0o644)?;
         Ok(Descriptor::new(media_type, digest, bytes.len() as u64))
     }
 
@@ -130,11 +130,5 @@ impl Layout {
         let descriptor = Descriptor::new(media_type, out.hasher.finish(), out.written);
         fs::rename(&tmp, self.blob_path(&descriptor.digest))?;
         Ok((descriptor, result))
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let tmp = path.with_file_name(format!(".{}", uuid::Uuid::new_v4()));
-        fs::write(&tmp, bytes)?;
-        fs::rename(&tmp, path)
     }
 }

@@ -48,7 +48,7 @@ pub fn with_version(mut response: Response<Body>) -> Response<Body> {
 
 /// A request that failed.
 #[derive(Debug)]
-pub struct Fault {
+pub struct OciError {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -56,7 +56,7 @@ pub struct Fault {
     headers: Vec<(HeaderName, String)>,
 }
 
-impl Fault {
+impl OciError {
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), detail: Value::Null, headers: Vec::new() }
     }
@@ -109,7 +109,7 @@ impl Fault {
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for OciError {
     fn from(error: StoreError) -> Self {
         use StatusCode as S;
         let message = error.to_string();

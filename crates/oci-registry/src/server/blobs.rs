@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
 use super::Server;
-use super::answer::{Body, CONTENT_DIGEST, Fault, answer as respond, empty};
+use super::answer::{Body, CONTENT_DIGEST, OciError, answer as respond, empty};
 use crate::digest::Digest;
 use crate::name::Repository;
 use crate::store::StoreError;
@@ -26,7 +26,7 @@ pub async fn answer(
     request: &Request<Incoming>,
     repository: Repository,
     digest: Digest,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     match *request.method() {
         Method::GET | Method::HEAD => read(server, request, repository, digest).await,
         Method::DELETE => {
@@ -34,7 +34,7 @@ pub async fn answer(
             server.on_disk(move |store| store.delete_blob(&repository, &digest)).await?;
             Ok(respond(StatusCode::ACCEPTED, [(CONTENT_DIGEST, dropped)], empty()))
         }
-        _ => Err(Fault::not_allowed("GET, HEAD, DELETE")),
+        _ => Err(OciError::not_allowed("GET, HEAD, DELETE")),
     }
 }
 
@@ -43,7 +43,7 @@ async fn read(
     request: &Request<Incoming>,
     repository: Repository,
     digest: Digest,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     let tag = format!("\"{digest}\"");
     let wanted = digest.clone();
     let (mut file, len) = server.on_disk(move |store| store.open_blob(&repository, &wanted)).await?;
@@ -54,7 +54,7 @@ async fn read(
         Wanted::All => None,
         Wanted::Part(first, last) => Some((first, last)),
         Wanted::Outside => {
-            let fault = Fault::new(StatusCode::RANGE_NOT_SATISFIABLE, "SIZE_INVALID", "the blob has no such range");
+            let fault = OciError::new(StatusCode::RANGE_NOT_SATISFIABLE, "SIZE_INVALID", "the blob has no such range");
             return Err(fault.with_header(CONTENT_RANGE, format!("bytes */{len}")));
         }
     };

@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{Body, Fault, answer, full};
+use super::answer::{Body, OciError, answer, full};
 use crate::store::{GcOptions, GcReport, Store, StoreError, StoreLimits};
 
 /// Length of a socket path on Linux without the NUL at its end.
@@ -122,19 +122,19 @@ async fn control(store: Arc<Store>, request: Request<Incoming>) -> Response<Body
     }
 }
 
-async fn gc(store: Arc<Store>, request: Request<Incoming>) -> Result<GcReport, Fault> {
+async fn gc(store: Arc<Store>, request: Request<Incoming>) -> Result<GcReport, OciError> {
     if *request.method() != Method::POST || request.uri().path() != "/gc" {
-        return Err(Fault::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "unknown path"));
+        return Err(OciError::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "unknown path"));
     }
     let body = Limited::new(request.into_body(), MESSAGE_LEN_MAX).collect().await;
-    let body = body.map_err(|error| Fault::bad("UNSUPPORTED", error.to_string()))?.to_bytes();
+    let body = body.map_err(|error| OciError::bad("UNSUPPORTED", error.to_string()))?.to_bytes();
     let options: GcOptions =
-        serde_json::from_slice(&body).map_err(|error| Fault::bad("UNSUPPORTED", error.to_string()))?;
+        serde_json::from_slice(&body).map_err(|error| OciError::bad("UNSUPPORTED", error.to_string()))?;
     match tokio::task::spawn_blocking(move || store.collect(&options, SystemTime::now())).await {
         // The caller owns the data and may read the full error.
         Ok(collected) => {
-            collected.map_err(|error| Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", crate::said(&error)))
+            collected.map_err(|error| OciError::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", crate::said(&error)))
         }
-        Err(broken) => Err(Fault::internal(&broken)),
+        Err(broken) => Err(OciError::internal(&broken)),
     }
 }

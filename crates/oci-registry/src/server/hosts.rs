@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use http::{Request, StatusCode, header};
 
-use super::answer::Fault;
+use super::answer::OciError;
 
 pub struct AllowedHosts {
     /// Registries on other addresses are meant to be reached by name.
@@ -20,11 +20,11 @@ impl AllowedHosts {
         Self { is_checked: bound.is_loopback(), names }
     }
 
-    pub fn check<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub fn check<B>(&self, request: &Request<B>) -> Result<(), OciError> {
         let header = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
         let host = request.uri().authority().map(|authority| authority.as_str()).or(header);
         match host {
-            Some(host) if self.is_checked && !self.allows(host) => Err(Fault::new(
+            Some(host) if self.is_checked && !self.allows(host) => Err(OciError::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "DENIED",
                 "this registry is not known by that host name; allow it with --allowed-host",

@@ -10,7 +10,7 @@ use object::query::Query;
 use serde_json::{Value, json};
 
 use super::Server;
-use super::answer::{Body, FILTERS_APPLIED, Fault, answer, full};
+use super::answer::{Body, FILTERS_APPLIED, OciError, answer, full};
 use crate::digest::Digest;
 use crate::manifest::OCI_INDEX;
 use crate::name::Repository;
@@ -18,7 +18,7 @@ use crate::name::Repository;
 /// Names on a page when the client does not say, and at most.
 const PAGE_LEN_MAX: usize = 1_000;
 
-pub fn ping(request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub fn ping(request: &Request<Incoming>) -> Result<Response<Body>, OciError> {
     reads_only(request)?;
     Ok(json_answer("application/json", &json!({})))
 }
@@ -27,7 +27,7 @@ pub async fn catalog(
     server: &Arc<Server>,
     request: &Request<Incoming>,
     query: &Query,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     reads_only(request)?;
     let (last, n) = page_wanted(query)?;
     let page = server.on_disk(move |store| store.catalog_page(last.as_deref(), n)).await?;
@@ -40,7 +40,7 @@ pub async fn tags(
     request: &Request<Incoming>,
     query: &Query,
     repository: Repository,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     reads_only(request)?;
     let (last, n) = page_wanted(query)?;
     let (path, name) = (format!("/v2/{repository}/tags/list"), repository.to_string());
@@ -55,7 +55,7 @@ pub async fn referrers(
     query: &Query,
     repository: Repository,
     subject: Digest,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     reads_only(request)?;
     let mut found = server.on_disk(move |store| store.referrers(&repository, &subject)).await?;
     let wanted = query.get("artifactType");
@@ -70,19 +70,19 @@ pub async fn referrers(
     Ok(response)
 }
 
-pub fn reads_only(request: &Request<Incoming>) -> Result<(), Fault> {
+pub fn reads_only(request: &Request<Incoming>) -> Result<(), OciError> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
-        _ => Err(Fault::not_allowed("GET, HEAD")),
+        _ => Err(OciError::not_allowed("GET, HEAD")),
     }
 }
 
-fn page_wanted(query: &Query) -> Result<(Option<String>, usize), Fault> {
+fn page_wanted(query: &Query) -> Result<(Option<String>, usize), OciError> {
     let n = match query.first("n") {
         None => PAGE_LEN_MAX,
         Some(text) => match text.parse::<usize>() {
             Ok(n) => n.min(PAGE_LEN_MAX),
-            Err(_) => return Err(Fault::bad("PAGINATION_NUMBER_INVALID", "n must be a number, zero or more")),
+            Err(_) => return Err(OciError::bad("PAGINATION_NUMBER_INVALID", "n must be a number, zero or more")),
         },
     };
     Ok((query.first("last").map(str::to_owned), n))

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use object::query::Query;
 
 use super::Server;
-use super::answer::{Body, CONTENT_DIGEST, Fault, OCI_SUBJECT, OCI_TAG, answer as respond, empty, full};
+use super::answer::{Body, CONTENT_DIGEST, OCI_SUBJECT, OCI_TAG, OciError, answer as respond, empty, full};
 use super::route;
 use crate::digest::Digest;
 use crate::manifest::{MANIFEST_LEN_MAX, Manifest, ManifestError};
@@ -23,7 +23,7 @@ pub async fn answer(
     query: &Query,
     repository: Repository,
     selector: Selector,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     match *request.method() {
         Method::GET | Method::HEAD => read(server, &request, repository, selector).await,
         Method::PUT => put(server, request, query, repository, selector).await,
@@ -31,7 +31,7 @@ pub async fn answer(
             server.on_disk(move |store| store.delete_manifest(&repository, &selector)).await?;
             Ok(respond(StatusCode::ACCEPTED, [], empty()))
         }
-        _ => Err(Fault::not_allowed("GET, HEAD, PUT, DELETE")),
+        _ => Err(OciError::not_allowed("GET, HEAD, PUT, DELETE")),
     }
 }
 
@@ -40,7 +40,7 @@ async fn read(
     request: &Request<Incoming>,
     repository: Repository,
     selector: Selector,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     let found = server.on_disk(move |store| store.manifest(&repository, &selector)).await?;
     let tag = format!("\"{}\"", found.digest);
     let digest = (CONTENT_DIGEST, found.digest.to_string());
@@ -59,7 +59,7 @@ async fn put(
     query: &Query,
     repository: Repository,
     selector: Selector,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let bytes = read_body(request).await?;
     let manifest = Manifest::parse(content_type.as_deref(), &bytes).map_err(invalid)?;
@@ -70,7 +70,7 @@ async fn put(
     };
     let digest = said.as_ref().map_or_else(|| Digest::of(&bytes), |said| said.like(&bytes));
     if let Some(said) = said.filter(|said| *said != digest) {
-        return Err(Fault::bad("DIGEST_INVALID", format!("the manifest is {digest}, not {said}")));
+        return Err(OciError::bad("DIGEST_INVALID", format!("the manifest is {digest}, not {said}")));
     }
     let subject = manifest.subject.as_ref().map(|subject| subject.digest.to_string());
     let location = (LOCATION, format!("/v2/{repository}/manifests/{digest}"));
@@ -100,17 +100,17 @@ async fn put(
     Ok(response)
 }
 
-async fn read_body(request: Request<Incoming>) -> Result<Bytes, Fault> {
+async fn read_body(request: Request<Incoming>) -> Result<Bytes, OciError> {
     match Limited::new(request.into_body(), MANIFEST_LEN_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             let message = format!("manifests may have {MANIFEST_LEN_MAX} bytes at most");
-            Err(Fault::new(StatusCode::PAYLOAD_TOO_LARGE, "MANIFEST_INVALID", message))
+            Err(OciError::new(StatusCode::PAYLOAD_TOO_LARGE, "MANIFEST_INVALID", message))
         }
-        Err(error) => Err(Fault::bad("MANIFEST_INVALID", format!("the body broke off: {error}"))),
+        Err(error) => Err(OciError::bad("MANIFEST_INVALID", format!("the body broke off: {error}"))),
     }
 }
 
-fn invalid(error: ManifestError) -> Fault {
-    Fault::bad("MANIFEST_INVALID", crate::said(&error))
+fn invalid(error: ManifestError) -> OciError {
+    OciError::bad("MANIFEST_INVALID", crate::said(&error))
 }

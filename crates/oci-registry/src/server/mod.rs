@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 pub use control::{ControlError, collect};
 
 use crate::store::{GcOptions, Store, StoreError, StoreLimits};
-use answer::{Body, Fault};
+use answer::{Body, OciError};
 use hosts::AllowedHosts;
 use route::Route;
 
@@ -205,15 +205,19 @@ async fn answer(server: Arc<Server>, client: IpAddr, request: Request<Incoming>)
     answer::with_version(response)
 }
 
-async fn dispatch(server: &Arc<Server>, client: IpAddr, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+async fn dispatch(
+    server: &Arc<Server>,
+    client: IpAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, OciError> {
     server.hosts.check(&request)?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     // Registry clients are programs; web pages must not write.
     if !is_read && request.headers().contains_key(http::header::ORIGIN) {
-        return Err(Fault::denied("web pages may not write to this registry"));
+        return Err(OciError::denied("web pages may not write to this registry"));
     }
     if *request.method() == Method::DELETE && !server.deletes {
-        return Err(Fault::unsupported("deletes are disabled in this registry"));
+        return Err(OciError::unsupported("deletes are disabled in this registry"));
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
     match Route::parse(request.uri().path())? {
@@ -232,7 +236,7 @@ async fn dispatch(server: &Arc<Server>, client: IpAddr, request: Request<Incomin
 
 impl Server {
     /// Runs disk work on a thread that may block.
-    async fn on_disk<T, F>(&self, work: F) -> Result<T, Fault>
+    async fn on_disk<T, F>(&self, work: F) -> Result<T, OciError>
     where
         T: Send + 'static,
         F: FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
@@ -240,7 +244,7 @@ impl Server {
         let store = self.store.clone();
         match tokio::task::spawn_blocking(move || work(&store)).await {
             Ok(done) => Ok(done?),
-            Err(broken) => Err(Fault::internal(&broken)),
+            Err(broken) => Err(OciError::internal(&broken)),
         }
     }
 }

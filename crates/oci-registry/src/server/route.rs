@@ -4,7 +4,7 @@ use http::StatusCode;
 use object::percent;
 use uuid::Uuid;
 
-use super::answer::Fault;
+use super::answer::OciError;
 use crate::digest::Digest;
 use crate::name::{Repository, Selector, Tag};
 
@@ -21,8 +21,8 @@ pub enum Route {
 }
 
 impl Route {
-    pub fn parse(path: &str) -> Result<Self, Fault> {
-        let nothing = || Fault::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "there is nothing at this path");
+    pub fn parse(path: &str) -> Result<Self, OciError> {
+        let nothing = || OciError::new(StatusCode::NOT_FOUND, "UNSUPPORTED", "there is nothing at this path");
         let path = percent::decode(path).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(nothing)?;
         if path == "/v2" || path == "/v2/" {
             return Ok(Self::Ping);
@@ -54,28 +54,28 @@ impl Route {
     }
 }
 
-pub fn repository(name: &str) -> Result<Repository, Fault> {
-    name.parse().map_err(|error: crate::name::NameError| Fault::bad("NAME_INVALID", error.to_string()))
+pub fn repository(name: &str) -> Result<Repository, OciError> {
+    name.parse().map_err(|error: crate::name::NameError| OciError::bad("NAME_INVALID", error.to_string()))
 }
 
-pub fn digest(text: &str) -> Result<Digest, Fault> {
-    text.parse().map_err(|error: crate::digest::NotADigest| Fault::bad("DIGEST_INVALID", error.to_string()))
+pub fn digest(text: &str) -> Result<Digest, OciError> {
+    text.parse().map_err(|error: crate::digest::NotADigest| OciError::bad("DIGEST_INVALID", error.to_string()))
 }
 
 /// Malformed digests get an error about digests, not about tags.
-fn selector(text: &str) -> Result<Selector, Fault> {
+fn selector(text: &str) -> Result<Selector, OciError> {
     if text.contains(':') {
         return digest(text).map(Selector::Digest);
     }
     tag(text).map(Selector::Tag)
 }
 
-pub fn tag(text: &str) -> Result<Tag, Fault> {
-    text.parse().map_err(|error: crate::name::NameError| Fault::bad("TAG_INVALID", error.to_string()))
+pub fn tag(text: &str) -> Result<Tag, OciError> {
+    text.parse().map_err(|error: crate::name::NameError| OciError::bad("TAG_INVALID", error.to_string()))
 }
 
-fn upload(id: &str) -> Result<Uuid, Fault> {
-    let unknown = || Fault::new(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN", "there is no such upload");
+fn upload(id: &str) -> Result<Uuid, OciError> {
+    let unknown = || OciError::new(StatusCode::NOT_FOUND, "BLOB_UPLOAD_UNKNOWN", "there is no such upload");
     // Only the one form we give out names an upload.
     Uuid::try_parse(id).ok().filter(|found| found.to_string() == id).ok_or_else(unknown)
 }

@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use super::Server;
-use super::answer::{Body, CONTENT_DIGEST, Fault, UPLOAD_UUID, answer as respond, empty};
+use super::answer::{Body, CONTENT_DIGEST, OciError, UPLOAD_UUID, answer as respond, empty};
 use super::route;
 use crate::digest::{Algorithm, Digest};
 use crate::name::Repository;
@@ -33,9 +33,9 @@ pub async fn begin(
     request: Request<Incoming>,
     query: &Query,
     repository: Repository,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     if *request.method() != Method::POST {
-        return Err(Fault::not_allowed("POST"));
+        return Err(OciError::not_allowed("POST"));
     }
     if let Some(mount) = query.first("mount") {
         let digest = route::digest(mount)?;
@@ -50,7 +50,7 @@ pub async fn begin(
     let algorithm = match (&digest, query.first("digest-algorithm")) {
         (Some(digest), _) => digest.algorithm(),
         (None, Some(name)) => Algorithm::by_name(name)
-            .ok_or_else(|| Fault::bad("DIGEST_INVALID", "digests are made by sha256 or sha512"))?,
+            .ok_or_else(|| OciError::bad("DIGEST_INVALID", "digests are made by sha256 or sha512"))?,
         (None, None) => Algorithm::Sha256,
     };
     let of = repository.clone();
@@ -79,10 +79,10 @@ pub async fn answer(
     query: &Query,
     repository: Repository,
     id: Uuid,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     let method = request.method().clone();
     if ![Method::GET, Method::HEAD, Method::PATCH, Method::PUT, Method::DELETE].contains(&method) {
-        return Err(Fault::not_allowed("GET, PATCH, PUT, DELETE"));
+        return Err(OciError::not_allowed("GET, PATCH, PUT, DELETE"));
     }
     let session = lock(server, &repository, id).await?;
     match method {
@@ -94,8 +94,8 @@ pub async fn answer(
         }
         Method::PUT => {
             let text = query.first("digest");
-            let text =
-                text.ok_or_else(|| Fault::bad("DIGEST_INVALID", "the query must have ?digest=… to finish an upload"))?;
+            let text = text
+                .ok_or_else(|| OciError::bad("DIGEST_INVALID", "the query must have ?digest=… to finish an upload"))?;
             let digest = route::digest(text)?;
             let piece = Piece::of(request.headers())?;
             check_start(&session, piece)?;
@@ -115,9 +115,10 @@ async fn lock(
     server: &Arc<Server>,
     repository: &Repository,
     id: Uuid,
-) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, OciError> {
     let session = server.store.upload(id)?;
-    let busy = || Fault::new(StatusCode::CONFLICT, "BLOB_UPLOAD_INVALID", "another request is adding to this upload");
+    let busy =
+        || OciError::new(StatusCode::CONFLICT, "BLOB_UPLOAD_INVALID", "another request is adding to this upload");
     let session = tokio::time::timeout(BUSY_MAX, session.lock_owned()).await.map_err(|_| busy())?;
     if session.is_over() || session.repository() != repository {
         return Err(StoreError::UploadUnknown.into());
@@ -134,9 +135,9 @@ struct Piece {
 
 impl Piece {
     /// `0-99`, and `bytes 0-99/200` as HTTP has it.
-    fn of(headers: &HeaderMap) -> Result<Option<Self>, Fault> {
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, OciError> {
         let Some(value) = headers.get(CONTENT_RANGE) else { return Ok(None) };
-        let wrong = || Fault::bad("BLOB_UPLOAD_INVALID", "Content-Range must be FIRST-LAST");
+        let wrong = || OciError::bad("BLOB_UPLOAD_INVALID", "Content-Range must be FIRST-LAST");
         let text = value.to_str().map_err(|_| wrong())?;
         let text = text.strip_prefix("bytes").unwrap_or(text).trim_start_matches(['=', ' ']);
         let (first, last) = text.split('/').next().and_then(|range| range.split_once('-')).ok_or_else(wrong)?;
@@ -145,18 +146,18 @@ impl Piece {
         let len = last.checked_sub(first).and_then(|len| len.checked_add(1)).ok_or_else(wrong)?;
         let said = headers.get(CONTENT_LENGTH).and_then(|said| said.to_str().ok()?.parse::<u64>().ok());
         if said.is_some_and(|said| said != len) {
-            return Err(Fault::bad("SIZE_INVALID", "Content-Length is not the length of Content-Range"));
+            return Err(OciError::bad("SIZE_INVALID", "Content-Length is not the length of Content-Range"));
         }
         Ok(Some(Self { start: first, len }))
     }
 }
 
 /// Requires pieces in order and without gaps; the error carries the offset to continue from.
-fn check_start(session: &UploadSession, piece: Option<Piece>) -> Result<(), Fault> {
+fn check_start(session: &UploadSession, piece: Option<Piece>) -> Result<(), OciError> {
     match piece {
         Some(piece) if piece.start != session.offset() => {
             let message = format!("the upload has {} bytes, the piece begins at {}", session.offset(), piece.start);
-            let fault = Fault::new(StatusCode::RANGE_NOT_SATISFIABLE, "BLOB_UPLOAD_INVALID", message);
+            let fault = OciError::new(StatusCode::RANGE_NOT_SATISFIABLE, "BLOB_UPLOAD_INVALID", message);
             Err(fault
                 .with_header(RANGE, range(session.offset()))
                 .with_header(LOCATION, location(session.repository(), session.id()))
@@ -171,10 +172,10 @@ async fn receive(
     session: OwnedMutexGuard<UploadSession>,
     piece: Option<Piece>,
     request: Request<Incoming>,
-) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, OciError> {
     match tokio::spawn(receive_body(session, piece, request.into_body())).await {
         Ok(received) => received,
-        Err(broken) => Err(Fault::internal(&broken)),
+        Err(broken) => Err(OciError::internal(&broken)),
     }
 }
 
@@ -182,7 +183,7 @@ async fn receive_body(
     mut session: OwnedMutexGuard<UploadSession>,
     piece: Option<Piece>,
     mut body: Incoming,
-) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, OciError> {
     let start = session.offset();
     let (mut batch, mut batched, mut received) = (Vec::new(), 0, 0_u64);
     let ended = loop {
@@ -207,32 +208,32 @@ async fn receive_body(
     if piece.is_some_and(|piece| received > piece.len) || (ended.is_ok() && piece.is_some_and(|p| received < p.len)) {
         // The length is wrong, so none of it can be trusted.
         let truncated = tokio::task::spawn_blocking(move || session.truncate(start)).await;
-        truncated.map_err(|broken| Fault::internal(&broken))??;
-        return Err(Fault::bad("SIZE_INVALID", "the body is not as long as Content-Range says"));
+        truncated.map_err(|broken| OciError::internal(&broken))??;
+        return Err(OciError::bad("SIZE_INVALID", "the body is not as long as Content-Range says"));
     }
     session = append(session, batch).await?;
     match ended {
         Ok(()) => Ok(session),
-        Err(why) => Err(Fault::bad("BLOB_UPLOAD_INVALID", why)),
+        Err(why) => Err(OciError::bad("BLOB_UPLOAD_INVALID", why)),
     }
 }
 
 async fn append(
     mut session: OwnedMutexGuard<UploadSession>,
     batch: Vec<Bytes>,
-) -> Result<OwnedMutexGuard<UploadSession>, Fault> {
+) -> Result<OwnedMutexGuard<UploadSession>, OciError> {
     if batch.is_empty() {
         return Ok(session);
     }
     let written = tokio::task::spawn_blocking(move || session.append(&batch).map(|()| session)).await;
-    Ok(written.map_err(|broken| Fault::internal(&broken))??)
+    Ok(written.map_err(|broken| OciError::internal(&broken))??)
 }
 
 async fn finish(
     server: &Arc<Server>,
     session: OwnedMutexGuard<UploadSession>,
     digest: Digest,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, OciError> {
     let repository = session.repository().clone();
     let wanted = digest.clone();
     server.on_disk(move |store| store.commit_upload(session, &wanted)).await?;

@@ -125,7 +125,7 @@ impl Store {
         let path = root.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(StoreError::io("cannot open", &path))?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        if lock.try_lock().is_err() {
             return Err(StoreError::InUse(root.display().to_string()));
         }
         let store = Self {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
@@ -16,6 +15,7 @@ use crate::certificate::{Certificate, KeyedCertificate};
 use crate::error::PkiError;
 use crate::key::PrivateKey;
 use crate::pem;
+use crate::tls::signatures::HandshakeSignatures;
 use crate::tls::{certified_key, certified_pair, provider, root_store};
 
 /// The servers a client trusts.
@@ -223,15 +223,9 @@ impl ServerCertVerifier for BundleVerifier {
 }
 
 /// Accepts any certificate, but checks that the peer holds its key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AnyoneVerifier {
-    provider: Arc<CryptoProvider>,
-}
-
-impl Default for AnyoneVerifier {
-    fn default() -> Self {
-        Self { provider: provider() }
-    }
+    signatures: HandshakeSignatures,
 }
 
 impl ServerCertVerifier for AnyoneVerifier {
@@ -252,7 +246,7 @@ impl ServerCertVerifier for AnyoneVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.signatures.tls12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -261,10 +255,10 @@ impl ServerCertVerifier for AnyoneVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.signatures.tls13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
@@ -15,6 +14,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use crate::certificate::Certificate;
 use crate::error::PkiError;
 use crate::identity::{ClientIdentity, parse_client_identity};
+use crate::tls::signatures::HandshakeSignatures;
 use crate::tls::{provider, root_store};
 
 /// The authorities whose client certificates are trusted. Keep one per purpose: clients and the front proxy are
@@ -76,15 +76,9 @@ impl Authorities {
 }
 
 /// Requests a certificate and checks only that the client holds its key; its identity is verified per connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AskingVerifier {
-    provider: Arc<CryptoProvider>,
-}
-
-impl AskingVerifier {
-    pub(crate) fn new() -> Self {
-        Self { provider: provider() }
-    }
+    signatures: HandshakeSignatures,
 }
 
 impl ClientCertVerifier for AskingVerifier {
@@ -113,7 +107,7 @@ impl ClientCertVerifier for AskingVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.signatures.tls12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -122,10 +116,10 @@ impl ClientCertVerifier for AskingVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.signatures.tls13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.signatures.schemes()
     }
 }

@@ -3,6 +3,7 @@
 pub mod client;
 pub mod client_trust;
 pub mod server;
+mod signatures;
 
 use std::sync::Arc;
 

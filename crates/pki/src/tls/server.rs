@@ -32,7 +32,7 @@ pub fn server_config(
     let builder = builder.map_err(PkiError::Tls)?;
     let builder = match client_certificates {
         ClientCertificates::Ignore => builder.with_no_client_auth(),
-        ClientCertificates::Ask => builder.with_client_cert_verifier(Arc::new(AskingVerifier::new())),
+        ClientCertificates::Ask => builder.with_client_cert_verifier(Arc::new(AskingVerifier::default())),
     };
     let mut config = builder.with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

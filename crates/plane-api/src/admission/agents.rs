@@ -3,10 +3,9 @@
 //! `karmadactl register` must let agents create Clusters, secrets and leases, and a right to create cannot name the
 //! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
 
-use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::cache::Filter;
 use apiserver::context::Context;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +30,7 @@ impl Admission for AgentRestriction {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,

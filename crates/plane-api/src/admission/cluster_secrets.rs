@@ -5,10 +5,9 @@
 
 use api::cluster::CLUSTERS;
 use api::names::CLUSTER_NAMESPACE;
-use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::context::Context;
 use apiserver::request::RequestInfo;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use object::request::Verb;
 use object::{GroupVersionResource, Object, Status};
@@ -30,7 +29,7 @@ impl Admission for ClusterSecretAccess {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -50,7 +49,7 @@ impl Admission for ClusterSecretAccess {
                     name: sent.name.clone(),
                     ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), *verb)
                 };
-                may |= server.auth.authorize(server, &ctx.user, &asked).await.is_ok();
+                may |= scope.auth.authorize(scope.resources, &ctx.user, &asked).await.is_ok();
             }
             if !may {
                 let why = format!(

@@ -8,9 +8,8 @@ use api::cluster::CLUSTERS;
 use api::names;
 use api::safe_mode::{HELD_BACK, Held};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
-use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::context::Context;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use object::{Object, Status};
 use plane_state::SafeMode;
@@ -28,7 +27,7 @@ impl Admission for SafeModeStep {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,

@@ -15,7 +15,7 @@ use object::Status;
 use object::request::Verb;
 use serde_json::{Value, json};
 
-use super::member::{self, Member};
+use super::member::{self, ProxiedMember};
 use super::tunnels::Tunnels;
 
 /// Concurrent requests to members.
@@ -24,7 +24,7 @@ const MEMBERS_AT_ONCE: usize = 16;
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 struct Answer {
-    member: Member,
+    member: ProxiedMember,
     name: String,
     code: u16,
     body: Bytes,

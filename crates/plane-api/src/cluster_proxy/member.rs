@@ -20,7 +20,7 @@ use object::{Object, Status};
 use super::tunnels::{Route, Tunnels};
 
 /// A member and the token to impersonate callers in it.
-pub struct Member {
+pub struct ProxiedMember {
     name: String,
     config: RemoteConfig,
     impersonator_token: String,
@@ -29,7 +29,7 @@ pub struct Member {
 }
 
 /// Reads the endpoint and credentials of a member from its Cluster and the secrets it names.
-pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Member, Status> {
+pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<ProxiedMember, Status> {
     let (spec, route) = locate(server, tunnels, name).await?;
     let Some(reference) = &spec.impersonator_secret_ref else {
         return Err(unreachable(name, "it has no spec.impersonatorSecretRef, so callers cannot be impersonated in it"));
@@ -41,7 +41,7 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Memb
         (Some(reference), false) => certificate_authority(&spec, &secret(server, name, reference).await?),
         _ => None,
     };
-    Ok(Member { name: name.to_owned(), config: config(&spec, ca), impersonator_token, route })
+    Ok(ProxiedMember { name: name.to_owned(), config: config(&spec, ca), impersonator_token, route })
 }
 
 /// Returns the spec of a Cluster and the tunnel of its agent. With a tunnel, the API endpoint is the one the agent reported.
@@ -104,7 +104,7 @@ pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
     config
 }
 
-impl Member {
+impl ProxiedMember {
     /// Forwards the request as the caller and streams the response back.
     pub async fn forward(&self, path: &str, user: &User, incoming: Incoming) -> Result<Response<Body>, Status> {
         let upgrade = forwarding::wants_upgrade(&incoming);

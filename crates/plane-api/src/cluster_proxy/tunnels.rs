@@ -218,7 +218,7 @@ async fn require_agent(server: &Arc<Server>, user: &User, cluster: &str) -> Resu
         namespace: "",
         name: cluster,
     };
-    server.auth.require(server, user, &action.into()).await
+    server.require(user, &action.into()).await
 }
 
 fn member_server(headers: &HeaderMap) -> Result<String, Status> {

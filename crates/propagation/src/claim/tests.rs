@@ -6,7 +6,7 @@ use super::*;
 use crate::policy_index::tests::{by_kind, by_name, deployment, policy};
 use crate::policy_preemption::{Preemption, may_preempt_now, preempts};
 
-fn told(decision: &Decision) -> String {
+fn describe(decision: &Decision) -> String {
     match decision {
         Decision::TakenBy(by) => format!("taken by {by}"),
         Decision::Apply(policy) => format!("apply {}", policy.key),
@@ -19,7 +19,7 @@ fn told(decision: &Decision) -> String {
 
 #[track_caller]
 fn check(policies: Vec<Policy>, template: &Object, expected: &str) {
-    assert_eq!(told(&decide(&PolicyIndex::new(policies), template)), expected);
+    assert_eq!(describe(&decide(&PolicyIndex::new(policies), template)), expected);
 }
 
 fn claimed_by(policy: &Policy) -> Object {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::policy_index::tests::{by_kind, by_label, by_name, deployment, policy};
 
-fn told(choice: &Choice) -> Vec<String> {
+fn describe(choice: &Choice) -> Vec<String> {
     choice.candidates.iter().map(|candidate| format!("{}: {}", candidate.policy.name, candidate.verdict)).collect()
 }
 
@@ -28,7 +28,7 @@ fn every_policy_that_lost_is_told_why() {
         "low: its priority is lower",
         "cluster: a PropagationPolicy goes before any ClusterPropagationPolicy",
     ];
-    assert_eq!(told(&choice), expected);
+    assert_eq!(describe(&choice), expected);
     assert!(choice.nearest.is_empty(), "a template with a policy needs no advice");
 }
 
@@ -89,5 +89,5 @@ fn a_policy_on_its_way_out_is_told_of_and_not_chosen() {
     let index = PolicyIndex::new([Policy::read(Arc::new(deleting)).expect("readable")]);
     let choice = explain_choice(&index, &deployment("a", "web", json!({})));
     assert!(choice.chosen.is_none());
-    assert_eq!(told(&choice), ["p: it is being deleted"]);
+    assert_eq!(describe(&choice), ["p: it is being deleted"]);
 }

@@ -9,7 +9,7 @@ use super::HostUse;
 use super::firewall::Firewall;
 use super::judge::{PROGRAMS, SETTINGS};
 use super::ports::{Listener, listeners};
-use crate::lxd;
+use crate::lxd::{self, DaemonError};
 
 /// Known bridges, in order of preference.
 const BRIDGES: &[&str] = &["lxdbr0", "incusbr0", "flotillabr0"];
@@ -19,8 +19,8 @@ pub struct HostFacts {
     pub root: bool,
     /// The paths of the programs that were found.
     pub programs: BTreeMap<&'static str, PathBuf>,
-    /// The problem and remedy if no LXD or Incus daemon answers.
-    pub daemon: Option<(String, String)>,
+    /// The problem if no LXD or Incus daemon answers.
+    pub daemon: Option<DaemonError>,
     pub bridge: Bridge,
     pub firewall: Option<(Firewall, Listing)>,
     /// Kernel settings by path; unreadable ones are missing.

@@ -2,6 +2,7 @@
 
 use super::firewall::{self, Firewall, FirewallRule, RULES};
 use super::{Check, CheckStatus, HostFacts, HostUse, Repair};
+use crate::lxd::DaemonError;
 
 const MIB: u64 = 1024 * 1024;
 /// A testbed of three members as processes, with some headroom.
@@ -196,10 +197,13 @@ fn install(package: &str) -> Repair {
 
 fn daemon(facts: &HostFacts) -> Check {
     let why = "runs the machines of the lxd provisioner";
-    let Some((problem, remedy)) = &facts.daemon else { return good("lxd", "daemon", "answers", why) };
+    let Some(problem) = &facts.daemon else { return good("lxd", "daemon", "answers", why) };
     // Only a missing daemon can be fixed by a command; a stopped one has its own reasons.
-    let repair = if problem.starts_with("neither") { install("lxd") } else { Repair::Advice(remedy.clone()) };
-    Check { standing: CheckStatus::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.clone(), why) }
+    let repair = match problem {
+        DaemonError::Missing(_) => install("lxd"),
+        _ => Repair::Advice(problem.remedy()),
+    };
+    Check { standing: CheckStatus::Broken, repair: Some(repair), ..good("lxd", "daemon", problem.to_string(), why) }
 }
 
 fn bridge(facts: &HostFacts) -> Check {
@@ -387,15 +391,14 @@ mod tests {
         check(|facts| drop(facts.programs.remove("busybox")), "busybox", &format!("{apt} busybox-static"));
         check(|facts| facts.bridge.up = false, "lxdbr0", "ip link set lxdbr0 up");
         check(|facts| facts.firewall = None, "program", &format!("{apt} iptables"));
+        check(|facts| facts.daemon = Some(DaemonError::Missing("unix.socket".into())), "daemon", &format!("{apt} lxd"));
         check(
-            |facts| facts.daemon = Some(("neither LXD nor Incus runs".into(), "install".into())),
+            |facts| {
+                let (socket, problem) = ("/var/lib/lxd/unix.socket".into(), "no answer".into());
+                facts.daemon = Some(DaemonError::Stopped { socket, problem });
+            },
             "daemon",
-            &format!("{apt} lxd"),
-        );
-        check(
-            |facts| facts.daemon = Some(("no answer".into(), "systemctl start lxd".into())),
-            "daemon",
-            "systemctl start lxd",
+            "start it: systemctl start lxd",
         );
         check(
             |facts| {

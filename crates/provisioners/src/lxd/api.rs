@@ -237,32 +237,51 @@ fn refused(status: StatusCode, bytes: &[u8]) -> ApiError {
     ApiError::Refused { code: status.as_u16(), message }
 }
 
-/// Returns the first accessible socket; otherwise the problem and its remedy.
-pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, (String, String)> {
+/// The reason why no LXD or Incus daemon can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DaemonError {
+    #[error("this user has no access to {}", .0.display())]
+    NoAccess(PathBuf),
+    #[error("no daemon answers on {} ({problem})", .socket.display())]
+    Stopped { socket: PathBuf, problem: String },
+    #[error("neither LXD nor Incus runs on this machine (no {0})")]
+    Missing(String),
+}
+
+impl DaemonError {
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NoAccess(socket) => {
+                let group = if socket.starts_with("/var/lib/incus") { "incus-admin" } else { "lxd" };
+                format!("run as root, or: usermod -aG {group} $USER, then log in again")
+            }
+            Self::Stopped { socket, .. } => format!("start it: systemctl start {}", daemon_of(socket)),
+            Self::Missing(_) => {
+                "install one as root: apt-get install lxd dnsmasq-base (or incus), then start it".to_owned()
+            }
+        }
+    }
+}
+
+/// Returns the first accessible socket.
+pub fn find_socket(named: Option<&Path>) -> Result<PathBuf, DaemonError> {
     let candidates: Vec<PathBuf> = match named {
         Some(path) => vec![path.to_owned()],
         None => SOCKETS.iter().map(PathBuf::from).collect(),
     };
-    let mut dead = None;
+    let mut stopped = None;
     for path in &candidates {
         match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => return Ok(path.clone()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                let group = if path.starts_with("/var/lib/incus") { "incus-admin" } else { "lxd" };
-                let problem = format!("this user has no access to {}", path.display());
-                return Err((problem, format!("run as root, or: usermod -aG {group} $USER, then log in again")));
+                return Err(DaemonError::NoAccess(path.clone()));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => dead = Some((path, error)),
+            Err(error) => stopped = Some(DaemonError::Stopped { socket: path.clone(), problem: error.to_string() }),
         }
     }
-    if let Some((path, error)) = dead {
-        let (problem, daemon) = (format!("no daemon answers on {} ({error})", path.display()), daemon_of(path));
-        return Err((problem, format!("start it: systemctl start {daemon}")));
-    }
     let looked: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
-    let problem = format!("neither LXD nor Incus runs on this machine (no {})", looked.join(", "));
-    Err((problem, "install one as root: apt-get install lxd dnsmasq-base (or incus), then start it".to_owned()))
+    Err(stopped.unwrap_or_else(|| DaemonError::Missing(looked.join(", "))))
 }
 
 fn daemon_of(socket: &Path) -> &'static str {
@@ -290,7 +309,8 @@ mod tests {
 
     #[test]
     fn without_a_daemon_the_remedy_names_the_package() {
-        let (problem, remedy) = find_socket(Some(Path::new("/nonexistent/unix.socket"))).unwrap_err();
+        let error = find_socket(Some(Path::new("/nonexistent/unix.socket"))).unwrap_err();
+        let (problem, remedy) = (error.to_string(), error.remedy());
         assert!(problem.contains("/nonexistent/unix.socket"), "{problem}");
         assert!(remedy.contains("apt-get install lxd"), "{remedy}");
     }
@@ -300,7 +320,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("unix.socket");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let (problem, remedy) = find_socket(Some(&path)).unwrap_err();
+        let error = find_socket(Some(&path)).unwrap_err();
+        let (problem, remedy) = (error.to_string(), error.remedy());
         assert!(problem.starts_with("no daemon answers on"), "{problem}");
         assert_eq!(remedy, "start it: systemctl start lxd");
     }

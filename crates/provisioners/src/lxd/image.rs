@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use http_body_util::BodyExt;
 use ring::digest::{Context, SHA256};
 use tokio::sync::mpsc;
@@ -106,7 +107,7 @@ impl Ingredients {
             context.update(path.as_os_str().as_encoded_bytes());
             io::copy(&mut File::open(path)?, &mut Digesting(&mut context))?;
         }
-        Ok(context.finish().as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        Ok(HEXLOWER.encode(&context.finish().as_ref()[..16]))
     }
 
     /// Writes the archive in the daemon's format: `metadata.yaml` and `rootfs`.

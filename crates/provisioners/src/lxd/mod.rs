@@ -25,6 +25,7 @@ use self::settings::{FORWARD_PREFIX, MACHINE, MARK, REVERSE_PREFIX};
 use self::shared::{Shared, doing};
 use crate::machine::{Condition, Error, Forward, Machine, Output, Provisioner};
 
+pub use self::api::DaemonError;
 pub use self::settings::{ImageSource, Limits, LxdSettings};
 
 /// The script that the init process of a machine keeps running.
@@ -38,8 +39,8 @@ const STOP_SECONDS: u64 = 15;
 /// The log of a machine's command inside the machine, written by `init.sh`.
 pub const MACHINE_LOG: &str = "/var/log/flotilla.log";
 
-/// Returns the problem and remedy if no daemon answers on this host.
-pub fn missing_daemon() -> Option<(String, String)> {
+/// Returns the problem if no daemon answers on this host.
+pub fn missing_daemon() -> Option<DaemonError> {
     api::find_socket(None).err()
 }
 
@@ -56,7 +57,7 @@ impl Lxd {
     /// Fails if no daemon answers, with instructions to install or start one.
     pub async fn connect(settings: LxdSettings) -> Result<Self, Error> {
         let socket = api::find_socket(settings.socket.as_deref());
-        let socket = socket.map_err(|(problem, remedy)| Error::Host { problem, remedy })?;
+        let socket = socket.map_err(|error| Error::Host { problem: error.to_string(), remedy: error.remedy() })?;
         let api = Api::new(socket);
         api.get("/1.0").await.map_err(doing("querying the daemon"))?;
         Ok(Self { api, settings, sharing: Mutex::new(()), image: OnceCell::new(), serial: 0.into() })

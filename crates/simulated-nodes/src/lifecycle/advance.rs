@@ -8,7 +8,7 @@ use object::{Object, time};
 use super::container::{Container, ContainerState, Role, Terminated, read_all};
 use super::life::{backoff, life, probe_delay};
 use super::{ARRIVED, DecisionInputs, LifecycleDecision, PodEvent, PodTimestamps, go_duration, plus, render};
-use crate::behaviour::Fault;
+use crate::behaviour::PodFault;
 
 /// Maximum number of changes of one container per step; a container that crashes at once must not block the others.
 const CHANGES_MAX: usize = 8;
@@ -96,7 +96,7 @@ impl<'a> LifecycleRun<'a> {
         if !self.pod_ip.is_empty() {
             return true;
         }
-        if self.containers.iter().any(|container| container.behaviour.fault == Some(Fault::Stuck)) {
+        if self.containers.iter().any(|container| container.behaviour.fault == Some(PodFault::Stuck)) {
             let text = "MountVolume.SetUp failed for volume: timed out waiting for the condition (simulated)";
             self.record_event(true, "FailedMount", text.to_owned());
             self.wake_at(plus(now, REMIND_EVERY));
@@ -161,7 +161,8 @@ impl<'a> LifecycleRun<'a> {
             self.step(*index);
         }
         let failed = |container: &Container<'_>| {
-            container.behaviour.fault == Some(Fault::Fail) && matches!(container.state, ContainerState::Terminated(_))
+            container.behaviour.fault == Some(PodFault::Fail)
+                && matches!(container.state, ContainerState::Terminated(_))
         };
         if self.containers.iter().any(failed) {
             self.is_failed = true;
@@ -201,7 +202,7 @@ impl<'a> LifecycleRun<'a> {
         let policy = container.spec["restartPolicy"].as_str().unwrap_or(of_pod);
         match (container.role, policy) {
             (Role::Ephemeral, _) => false,
-            _ if container.behaviour.fault == Some(Fault::Fail) => false,
+            _ if container.behaviour.fault == Some(PodFault::Fail) => false,
             (Role::Init, "Never") => false,
             (Role::Init, _) => code != 0,
             (_, "Never") => false,
@@ -227,7 +228,7 @@ impl<'a> LifecycleRun<'a> {
     fn step_waiting(&mut self, index: usize) -> bool {
         let now = self.known.now;
         let container = &self.containers[index];
-        if container.behaviour.fault == Some(Fault::ImagePullError) {
+        if container.behaviour.fault == Some(PodFault::ImagePullError) {
             return self.fail_to_pull(index);
         }
         if let Some(last) = &container.last {
@@ -303,7 +304,7 @@ impl<'a> LifecycleRun<'a> {
         if let Some(lasts) = life.lasts {
             let at = plus(container.since, lasts);
             if now >= at {
-                if container.behaviour.fault == Some(Fault::Hang) {
+                if container.behaviour.fault == Some(PodFault::Hang) {
                     let name = container.name();
                     let text = format!("Container {name} failed liveness probe, will be restarted");
                     self.record_event(true, "Unhealthy", "Liveness probe failed: context deadline exceeded".to_owned());
@@ -328,8 +329,8 @@ impl<'a> LifecycleRun<'a> {
         let ready_after = container.behaviour.ready_delay.unwrap_or_else(|| probe_delay(delays, readiness));
         let ready_at = plus(container.since, ready_after).max(started_at);
         let is_failing = match container.behaviour.fault {
-            Some(Fault::NotReady) => true,
-            Some(Fault::Hang) => readiness.is_some(),
+            Some(PodFault::NotReady) => true,
+            Some(PodFault::Hang) => readiness.is_some(),
             _ => false,
         };
         let is_init = container.role == Role::Init;

@@ -7,7 +7,7 @@ use object::time;
 
 use super::advance::LifecycleRun;
 use super::{LifecycleDecision, STOPPING, plus, render};
-use crate::behaviour::Fault;
+use crate::behaviour::PodFault;
 
 pub fn decide(mut run: LifecycleRun<'_>) -> LifecycleDecision {
     let is_last_word = run.pod.i64_at(&["metadata", "deletionGracePeriodSeconds"]) == Some(0);
@@ -25,7 +25,7 @@ pub fn decide(mut run: LifecycleRun<'_>) -> LifecycleDecision {
             run.record_event(false, "Killing", text);
         }
     }
-    let is_deaf = running.iter().any(|index| run.containers[*index].behaviour.fault == Some(Fault::Hang));
+    let is_deaf = running.iter().any(|index| run.containers[*index].behaviour.fault == Some(PodFault::Hang));
     let stops_at = match is_deaf {
         true => deadline,
         false => plus(asked.unwrap_or(now), run.known.settings.delays.stop).min(deadline),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use object::Object;
 use serde_json::Value;
 
-use crate::behaviour::Fault;
+use crate::behaviour::PodFault;
 use crate::lifecycle::container::{Container, Role};
 use crate::settings::{Delays, SimulatedNodeSettings};
 use crate::shell;
@@ -31,14 +31,14 @@ pub fn life(settings: &SimulatedNodeSettings, pod: &Object, container: &Containe
         reason: if exit_code == 0 { "Completed" } else { "Error" },
     };
     match behaviour.fault {
-        Some(Fault::Crash | Fault::Fail) => {
+        Some(PodFault::Crash | PodFault::Fail) => {
             return ends(behaviour.run_for.unwrap_or(delays.crash), behaviour.exit_code.unwrap_or(1));
         }
-        Some(Fault::Oom) => {
+        Some(PodFault::Oom) => {
             let lasts = behaviour.run_for.unwrap_or(delays.crash);
             return Life { lasts: Some(lasts), exit_code: 137, reason: "OOMKilled" };
         }
-        Some(Fault::Hang) => {
+        Some(PodFault::Hang) => {
             let patience = container.spec.get("livenessProbe").map(patience);
             return Life { lasts: patience, exit_code: 137, reason: "Error" };
         }

@@ -1,11 +1,9 @@
 //! Exclusive lock of a data directory, held by the kernel while the process lives.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, Result};
 
@@ -25,10 +23,10 @@ impl DirLock {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Locked(describe_holder(path, &mut file))),
-            Err(errno) => return Err(failed(errno.into())),
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked(describe_holder(path, &mut file))),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         // The text is only for error messages; the lock works without it, so a full disk must not prevent opening.
         if let Err(error) = write_pid(&mut file) {

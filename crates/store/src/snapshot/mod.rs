@@ -8,12 +8,12 @@ mod fill;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::Store;
 use crate::error::{Error, Result};
 use crate::kv::{KeyValue, LeaseId, RangeRequest, Revision, prefix_end};
-use crate::reserved;
+use crate::{Store, reserved};
 
 pub use fill::{Fill, clear, fill};
 
@@ -114,7 +114,7 @@ pub fn digest(kvs: &[KeyValue]) -> String {
         context.update(&kv.value);
         context.update(&[u8::from(kv.lease.is_some())]);
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(context.finish().as_ref())
 }
 
 /// Reads everything at one revision through the [`Store`] trait. `progress` gets the number of keys read.

@@ -112,7 +112,7 @@ fn checks() -> Vec<Box<dyn Check>> {
         Box::new(host::Host),
         Box::new(machines::Machines),
         Box::new(ports::Ports),
-        Box::new(plane::Plane),
+        Box::new(plane::PlaneCheck),
         Box::new(certificates::Certificates),
         Box::new(registrations::Registrations),
         Box::new(members::Members),

@@ -18,10 +18,10 @@ pub struct Seen {
     pub probe: Probe,
 }
 
-pub struct Plane;
+pub struct PlaneCheck;
 
 #[async_trait]
-impl Check for Plane {
+impl Check for PlaneCheck {
     fn layer(&self) -> Layer {
         Layer::ControlPlane
     }

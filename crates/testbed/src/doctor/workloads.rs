@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, CONDITION_APPLIED, CONDITION_SCHEDULED, RESOURCE_BINDINGS, WORKS};
 use async_trait::async_trait;
 use cluster_client::{ListOptions, ResourceRef};
-use object::Object;
+use object::{Object, conditions};
 
 use super::patient::Hints;
 use super::{Check, Evidence, Finding, Layer, Patient, broken};
@@ -85,10 +85,8 @@ fn judge_work(work: &Object, hints: &Hints) -> Option<Finding> {
 
 /// Reason and message of a condition that is False.
 fn failed(object: &Object, kind: &str) -> Option<(String, String)> {
-    let conditions = object.items(&["status", "conditions"]);
-    let condition = conditions.iter().find(|condition| condition["type"] == kind && condition["status"] == "False")?;
-    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    Some((text("reason"), text("message")))
+    let condition = conditions::find(object, kind).filter(|condition| condition.is_false())?;
+    Some((condition.reason().to_owned(), condition.message().to_owned()))
 }
 
 fn path(namespace: &str, name: &str) -> String {

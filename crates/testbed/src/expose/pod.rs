@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use api::Resource;
 use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
-use object::Object;
+use object::{Object, conditions};
 use provisioners::process::forward::{Dial, Pipe};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -195,10 +195,7 @@ async fn list(client: &ClusterClient, namespace: &str, pod: &PodChoice) -> anyho
 
 /// The oldest that is ready, so that connections stay with one pod while it lives.
 fn choose(pods: &[Arc<Object>]) -> Option<&Arc<Object>> {
-    let is_ready = |pod: &&Arc<Object>| {
-        let conditions = pod.items(&["status", "conditions"]);
-        !pod.is_deleting() && conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
-    };
+    let is_ready = |pod: &&Arc<Object>| !pod.is_deleting() && conditions::is_true(pod, "Ready");
     pods.iter().filter(is_ready).min_by_key(|pod| (pod.creation_timestamp().to_owned(), pod.name().to_owned()))
 }
 

@@ -5,14 +5,13 @@ pub mod protocol;
 mod socket;
 mod tether;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use provisioners::process::Processes;
 use provisioners::{Error, Provisioner};
-use rustix::fs::{FlockOperation, flock};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -33,10 +32,10 @@ impl FileLock {
     /// Returns `None` if another process holds the lock.
     pub fn try_hold(path: &Path) -> anyhow::Result<Option<Self>> {
         let file = Self::open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => Ok(Some(Self { _file: file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kinds::Column;
 use kinds::kind::Printer;
 use kinds::printers::age;
-use object::Object;
+use object::{Object, conditions};
 use serde_json::Value;
 
 pub struct ClusterPrinter;
@@ -55,9 +55,8 @@ impl Printer for ClusterPrinter {
 }
 
 fn ready(cluster: &Object) -> &str {
-    let conditions = cluster.items(&["status", "conditions"]).iter();
-    let ready = conditions.filter(|condition| condition["type"] == "Ready").find_map(|c| c["status"].as_str());
-    ready.unwrap_or("Unknown")
+    let status = conditions::find(cluster, "Ready").map(|ready| ready.status()).unwrap_or_default();
+    if status.is_empty() { "Unknown" } else { status }
 }
 
 fn or_none(text: String) -> String {

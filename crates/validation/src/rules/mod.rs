@@ -37,7 +37,7 @@ pub struct Write<'a> {
 
 /// Options of the rules.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct RuleSettings {
     /// `--allow-no-execute-taint-policy`.
     pub allow_no_execute_taints: bool,
     /// The feature gate MultiplePodTemplatesScheduling.
@@ -109,7 +109,7 @@ pub fn mutate(write: &Write<'_>, object: &mut Object, fresh_id: &dyn Fn() -> Str
 
 /// Asks the validating webhook of the resource, if it has one. Customizations and quotas need more than the object: see
 /// [`customization_problem`] and [`crate::quota`].
-pub fn validate(write: &Write<'_>, object: &Object, settings: &Settings) -> Result<(), Denial> {
+pub fn validate(write: &Write<'_>, object: &Object, settings: &RuleSettings) -> Result<(), Denial> {
     let refuse = |webhook: &'static str, errors: Vec<FieldError>| match aggregate(&errors) {
         Some(message) => Err(Denial::forbidden(webhook, message)),
         None => Ok(()),

@@ -9,7 +9,7 @@ mod karmada;
 use kinds::Kind;
 use object::{FieldPath, Object, schema};
 use serde_json::Value;
-use validation::rules::{self, Settings, Write};
+use validation::rules::{self, RuleSettings, Write};
 
 use cases::{Case, assert_part, cases, content};
 
@@ -48,7 +48,7 @@ fn check(kind: &Kind, case: &Case) {
     if !errors.is_empty() {
         return;
     }
-    let settings = Settings {
+    let settings = RuleSettings {
         allow_no_execute_taints: case.allow_no_execute_taints,
         multiple_pod_templates: case.multiple_pod_templates,
     };

@@ -7,8 +7,7 @@ use cel::{
     Activation, Authorization, Authorizer, AuthorizerDecision, Budget, CheckSubject, Env, EvalError, Map, Program,
     ResourceTarget,
 };
-use object::request::Subresource;
-use object::request::User;
+use object::request::{Subresource, User};
 use object::{Object, Status};
 use serde_json::{Map as JsonMap, Value};
 
@@ -131,7 +130,7 @@ pub struct Rights {
 
 impl Rights {
     pub async fn of(facts: &Facts<'_>) -> Result<Arc<Self>, Status> {
-        let rules = facts.server.auth.policy().read(facts.server, PolicyIndex::clone).await?;
+        let rules = facts.scope.auth.policy().read(facts.scope.resources, PolicyIndex::clone).await?;
         Ok(Arc::new(Self { user: facts.ctx.user.clone(), rules }))
     }
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use object::{Object, Status};
 
-use crate::admission::Attributes;
+use crate::admission::{AdmissionScope, Attributes};
 use crate::context::Context;
-use crate::server::Server;
 
 pub struct Facts<'a> {
-    pub server: &'a Server,
+    pub scope: AdmissionScope<'a>,
     pub ctx: &'a Context,
     pub attributes: &'a Attributes<'a>,
     /// For a namespace this is the namespace itself, as in kube-apiserver.
@@ -17,8 +16,8 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub fn new(server: &'a Server, ctx: &'a Context, attributes: &'a Attributes<'a>) -> Self {
-        let mut facts = Self { server, ctx, attributes, namespace: attributes.namespace };
+    pub fn new(scope: AdmissionScope<'a>, ctx: &'a Context, attributes: &'a Attributes<'a>) -> Self {
+        let mut facts = Self { scope, ctx, attributes, namespace: attributes.namespace };
         if facts.is_about_namespace() {
             facts.namespace = attributes.name;
         } else if !attributes.resource.kind.namespaced {
@@ -35,12 +34,12 @@ impl<'a> Facts<'a> {
     /// The request's namespace; one that the cache does not have yet is looked up in the store.
     pub async fn namespace_object(&self) -> Result<Arc<Object>, Status> {
         let missing = || Status::internal("the server has no namespaces");
-        let resource = self.server.registry.find("", "v1", "namespaces").ok_or_else(missing)?;
+        let resource = self.scope.resources.registry.find("", "v1", "namespaces").ok_or_else(missing)?;
         resource.cache.ready().await?;
         if let Some(entry) = resource.cache.get(self.namespace) {
             return Ok(entry.decode());
         }
-        match self.server.objects.get(&resource.key("", self.namespace)).await? {
+        match self.scope.resources.objects.get(&resource.key("", self.namespace)).await? {
             Some(found) => Ok(Arc::new(found.object)),
             None => Err(Status::not_found(&resource.kind.group_resource(), self.namespace)),
         }

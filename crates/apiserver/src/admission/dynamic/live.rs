@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 use super::CONFIGURATION_GROUP;
 use crate::cache::{Cache, Filter};
-use crate::server::Server;
+use crate::served_resources::ServedResources;
 
 /// A value compiled from all objects of some resources of `admissionregistration.k8s.io`.
 ///
@@ -40,8 +40,8 @@ impl<T> Live<T> {
         }
     }
 
-    pub async fn current(&self, server: &Server) -> Result<Arc<T>, Status> {
-        let caches = self.caches.get_or_try_init(|| start(server, self.sources)).await?;
+    pub async fn current(&self, registry: &ServedResources) -> Result<Arc<T>, Status> {
+        let caches = self.caches.get_or_try_init(|| start(registry, self.sources)).await?;
         if let Some(value) = self.unchanged(caches) {
             return Ok(value);
         }
@@ -66,8 +66,8 @@ impl<T> Live<T> {
     }
 }
 
-async fn start(server: &Server, sources: &[&str]) -> Result<Vec<Arc<Cache>>, Status> {
-    let snapshot = server.registry.snapshot();
+async fn start(registry: &ServedResources, sources: &[&str]) -> Result<Vec<Arc<Cache>>, Status> {
+    let snapshot = registry.snapshot();
     let mut caches = Vec::new();
     for plural in sources {
         // A server without these kinds has none of these objects.

@@ -16,7 +16,7 @@ pub fn equivalents(facts: &Facts<'_>) -> Vec<Arc<Resource>> {
     let same = |other: &&Arc<Resource>| {
         other.kind.storage_resource == asked.storage_resource && other.kind.gvk != asked.gvk && other.kind.stored
     };
-    facts.server.registry.snapshot().ordered.iter().filter(same).cloned().collect()
+    facts.scope.resources.registry.snapshot().ordered.iter().filter(same).cloned().collect()
 }
 
 /// An object of the request in the version it is to be shown in.
@@ -45,6 +45,6 @@ fn is_own_kind(facts: &Facts<'_>, object: &Object) -> bool {
 }
 
 async fn between(facts: &Facts<'_>, from: &Resource, to: &Resource, object: Object) -> Result<Object, Status> {
-    let stored = convert::to_storage(facts.server, from, object).await?;
-    convert::to_served(facts.server, to, stored).await
+    let stored = convert::to_storage(facts.scope.resources, from, object).await?;
+    convert::to_served(facts.scope.resources, to, stored).await
 }

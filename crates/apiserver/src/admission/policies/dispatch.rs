@@ -98,7 +98,7 @@ async fn apply<'p>(
         }
     };
     if let Some(kind) = &policy.param_kind
-        && facts.server.registry.snapshot().find_kind(kind).is_none()
+        && facts.scope.resources.registry.snapshot().find_kind(kind).is_none()
     {
         let problem = format!("failed to find resource referenced by paramKind: '{kind}'");
         refusals.extend(Refusal::of_configuration(policy, None, problem));

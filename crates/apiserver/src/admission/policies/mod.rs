@@ -7,14 +7,14 @@ mod policy;
 
 use async_trait::async_trait;
 use object::{Object, Status};
+use policy::Policy;
 
 use super::dynamic::facts::Facts;
 use super::dynamic::is_exempt;
 use super::dynamic::live::Live;
 use super::{Admission, Attributes};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
-use policy::Policy;
 
 /// All policies that a binding puts to use.
 pub struct ValidatingPolicies {
@@ -36,15 +36,15 @@ impl Admission for ValidatingPolicies {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let policies = self.policies.current(server).await?;
+        let policies = self.policies.current(scope.resources.registry).await?;
         if policies.is_empty() || is_exempt(attributes.resource) {
             return Ok(());
         }
-        dispatch::run(&Facts::new(server, ctx, attributes), &policies, object).await
+        dispatch::run(&Facts::new(scope, ctx, attributes), &policies, object).await
     }
 }

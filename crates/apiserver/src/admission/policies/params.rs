@@ -19,7 +19,7 @@ pub async fn collect(
     binding: &Binding,
 ) -> Result<Vec<Option<Arc<Object>>>, String> {
     let (Some(kind), Some(reference)) = (&policy.param_kind, &binding.param_ref) else { return Ok(vec![None]) };
-    let snapshot = facts.server.registry.snapshot();
+    let snapshot = facts.scope.resources.registry.snapshot();
     let resource = snapshot.find_kind(kind).ok_or_else(|| format!("paramKind kind `{kind}` not known"))?;
     let text = |key: &str| reference[key].as_str().unwrap_or_default();
     let namespace = match (resource.kind.namespaced, text("namespace")) {
@@ -51,7 +51,8 @@ async fn named(
     namespace: &str,
     name: &str,
 ) -> Result<Vec<Arc<Object>>, String> {
-    let found = facts.server.objects.get(&resource.key(namespace, name)).await.map_err(|status| status.message)?;
+    let found =
+        facts.scope.resources.objects.get(&resource.key(namespace, name)).await.map_err(|status| status.message)?;
     match found {
         Some(current) => Ok(vec![Arc::new(show(facts, resource, current.object).await?)]),
         None => Ok(Vec::new()),
@@ -75,5 +76,5 @@ async fn select(
 }
 
 async fn show(facts: &Facts<'_>, resource: &Resource, object: Object) -> Result<Object, String> {
-    convert::to_served(facts.server, resource, object).await.map_err(|status| status.message)
+    convert::to_served(facts.scope.resources, resource, object).await.map_err(|status| status.message)
 }

@@ -66,7 +66,7 @@ pub async fn call(
 
 async fn send(facts: &Facts<'_>, hook: &Hook, question: &Value) -> Result<Value, String> {
     let seconds = hook.timeout.as_secs();
-    let destination = Destination::of_client_config(facts.server, &hook.client).await;
+    let destination = Destination::of_client_config(facts.scope.resources, &hook.client).await;
     let mut destination = destination.map_err(|error| no_destination(hook, &error))?;
     let joint = if destination.path.contains('?') { '&' } else { '?' };
     destination.path = format!("{}{joint}timeout={seconds}s", destination.path);
@@ -87,9 +87,9 @@ fn no_destination(hook: &Hook, error: &OutgoingError) -> String {
     let (name, namespace, path) = (text("name"), text("namespace"), text("path").trim_start_matches('/'));
     let (port, seconds) = (service["port"].as_u64().unwrap_or(443), hook.timeout.as_secs());
     let url = format!("https://{name}.{namespace}.svc:{port}/{path}?timeout={seconds}s");
-    let problem = match error.to_string() {
-        missing if missing.ends_with("not found") => format!("service {name:?} not found"),
-        other => other,
+    let problem = match error {
+        OutgoingError::ServiceNotFound { .. } => format!("service {name:?} not found"),
+        other => other.to_string(),
     };
     format!("failed to call webhook: Post {url:?}: {problem}")
 }

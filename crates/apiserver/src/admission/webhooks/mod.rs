@@ -7,15 +7,15 @@ mod refusal;
 mod validating;
 
 use async_trait::async_trait;
+use hook::Hook;
 use object::{Object, Status};
 
 use super::dynamic::facts::Facts;
 use super::dynamic::is_exempt;
 use super::dynamic::live::Live;
 use super::{Admission, Attributes, Operation};
+use crate::admission::AdmissionScope;
 use crate::context::Context;
-use crate::server::Server;
-use hook::Hook;
 
 /// Webhooks that may change an object, called one after the other.
 pub struct MutatingWebhooks {
@@ -49,22 +49,22 @@ impl Admission for MutatingWebhooks {
 
     async fn mutate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
     ) -> Result<(), Status> {
-        let hooks = self.hooks.current(server).await?;
+        let hooks = self.hooks.current(scope.resources.registry).await?;
         if hooks.is_empty() || is_exempt(attributes.resource) {
             return Ok(());
         }
-        mutating::run(&Facts::new(server, ctx, attributes), &hooks, object).await
+        mutating::run(&Facts::new(scope, ctx, attributes), &hooks, object).await
     }
 
     /// Deletes and connections have no object to change, but mutating webhooks may still refuse them.
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         _object: Option<&Object>,
@@ -72,11 +72,11 @@ impl Admission for MutatingWebhooks {
         if !matches!(attributes.operation, Operation::Delete | Operation::Connect) {
             return Ok(());
         }
-        let hooks = self.hooks.current(server).await?;
+        let hooks = self.hooks.current(scope.resources.registry).await?;
         if hooks.is_empty() || is_exempt(attributes.resource) {
             return Ok(());
         }
-        mutating::run_without_object(&Facts::new(server, ctx, attributes), &hooks).await
+        mutating::run_without_object(&Facts::new(scope, ctx, attributes), &hooks).await
     }
 }
 
@@ -88,15 +88,15 @@ impl Admission for ValidatingWebhooks {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let hooks = self.hooks.current(server).await?;
+        let hooks = self.hooks.current(scope.resources.registry).await?;
         if hooks.is_empty() || is_exempt(attributes.resource) {
             return Ok(());
         }
-        validating::run(&Facts::new(server, ctx, attributes), &hooks, object).await
+        validating::run(&Facts::new(scope, ctx, attributes), &hooks, object).await
     }
 }

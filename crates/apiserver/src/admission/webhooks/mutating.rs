@@ -10,7 +10,7 @@ use super::call::{CallError, Role, call};
 use super::hook::{Hook, Seen};
 use crate::admission::dynamic::facts::Facts;
 use crate::admission::dynamic::{Matched, version};
-use crate::decode;
+use crate::verbs::shape;
 
 /// The state of the calls so far, by the index of the webhook.
 #[derive(Default)]
@@ -39,8 +39,8 @@ pub async fn run(facts: &Facts<'_>, hooks: &[Hook], object: &mut Object) -> Resu
     // The server's own steps complete the changes of webhooks. If they changed anything, webhooks with reinvocation
     // are called again.
     let before = object.clone();
-    let chain = &facts.server.admission;
-    chain.mutate_until(super::MUTATING, facts.server, facts.ctx, facts.attributes, object).await?;
+    let chain = facts.scope.chain;
+    chain.mutate_until(super::MUTATING, facts.scope, facts.ctx, facts.attributes, object).await?;
     if *object != before {
         rounds.note_change();
     }
@@ -155,6 +155,6 @@ fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -
     // The request is not at fault, so the error is not a client error.
     let gvk = &resource.kind.gvk;
     let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
-    decode::shape(facts.ctx, resource, object, FieldValidation::Ignore, Vec::new())
+    shape::shape(facts.ctx, resource, object, FieldValidation::Ignore, Vec::new())
         .map_err(|status| status.message.strip_prefix(&subject).unwrap_or(&status.message).to_owned())
 }

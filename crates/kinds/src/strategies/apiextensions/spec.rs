@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use object::{FieldError, Object, names};
+use object::{FieldError, Object, conditions, names};
 use serde_json::Value;
 
 use super::{field_path, form, label_problems, openapi, schema_tree};
@@ -314,9 +314,7 @@ fn validate_review_versions(versions: Field<'_>, require_known: bool) {
 
 /// Immutable parts: the storage location and, once served, the names.
 fn validate_change(spec: Field<'_>, old: &Object) {
-    let established = old.items(&["status", "conditions"]).iter();
-    let established = established.filter(|c| c["type"] == "Established").any(|c| c["status"] == "True");
-    if established {
+    if conditions::is_true(old, "Established") {
         spec.field("scope").immutable(old.get(&["spec", "scope"]));
         spec.path(&["names", "kind"]).immutable(old.get(&["spec", "names", "kind"]));
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::fieldset::Set;
-use super::managed::{ManagedEntry, ManagedFields, Operation};
+use super::managed::{ManagedEntry, ManagedFields, ManagedOperation};
 use super::typed;
 use crate::depth;
 use crate::object::Object;
@@ -167,7 +167,7 @@ impl ApplyInput {
         }
         let me = ManagedEntry {
             manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
-            operation: Operation::Apply,
+            operation: ManagedOperation::Apply,
             api_version: self.api_version.clone(),
             subresource: ctx.subresource.to_owned(),
             time: None,

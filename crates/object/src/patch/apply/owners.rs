@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{ApplyContext, Conflicts};
 use crate::patch::fieldset::{Path, Set};
-use crate::patch::managed::{ManagedEntry, ManagedFields, Operation};
+use crate::patch::managed::{ManagedEntry, ManagedFields, ManagedOperation};
 use crate::patch::typed::{self, Comparison};
 use crate::schema::Schema;
 
@@ -71,7 +71,7 @@ impl<'a> Owners<'a> {
     pub fn updater(&self, manager: &str, fields: Set) -> ManagedEntry {
         ManagedEntry {
             manager: if manager.is_empty() { "unknown".to_owned() } else { manager.to_owned() },
-            operation: Operation::Update,
+            operation: ManagedOperation::Update,
             api_version: self.api_version.to_owned(),
             subresource: self.ctx.subresource.to_owned(),
             time: Some(crate::time::format_seconds(self.ctx.now)),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::owners::{Owners, never_tracked};
 use super::{ApplyContext, as_map, set_managed_fields, zero_value};
 use crate::object::Object;
-use crate::patch::managed::{ManagedEntry, ManagedFields, Operation, is_reset};
+use crate::patch::managed::{ManagedEntry, ManagedFields, ManagedOperation, is_reset};
 use crate::patch::typed::Comparison;
 
 /// Beyond this number the oldest managers are merged, to keep the list short.
@@ -78,11 +78,11 @@ pub(super) fn track(
 
 /// Merges the oldest updaters of each version under one name.
 fn cap_updaters(managed: &mut ManagedFields) {
-    if managed.entries.iter().filter(|entry| entry.operation == Operation::Update).count() <= UPDATERS_MAX {
+    if managed.entries.iter().filter(|entry| entry.operation == ManagedOperation::Update).count() <= UPDATERS_MAX {
         return;
     }
     let (mut updaters, mut rest): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut managed.entries).into_iter().partition(|entry| entry.operation == Operation::Update);
+        std::mem::take(&mut managed.entries).into_iter().partition(|entry| entry.operation == ManagedOperation::Update);
     updaters.sort_by(|a, b| a.compare_times(b).then_with(|| a.identifier().cmp(&b.identifier())));
     let mut surplus = updaters.len() - UPDATERS_MAX;
     let mut kept: Vec<ManagedEntry> = Vec::with_capacity(UPDATERS_MAX);

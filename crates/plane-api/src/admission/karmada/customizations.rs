@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use api::config;
+use apiserver::admission::{Admission, AdmissionScope, Attributes};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
 use async_trait::async_trait;
 use object::{Object, Status};
 use validation::rules::{Denial, customization_problem};
 
 use super::concerns;
-use apiserver::admission::{Admission, Attributes};
-use apiserver::cache::Filter;
-use apiserver::context::Context;
-use apiserver::server::Server;
 
 /// Compiles a Lua script or returns the error.
 pub type CompileScript = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
@@ -30,7 +29,7 @@ impl Admission for Customizations {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use api::features::Features;
 use api::work::{self, LABEL_DELETION_PROTECTED};
-use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::context::Context;
+use apiserver::resources::Resources;
 use apiserver::served_resources::Resource;
-use apiserver::server::Server;
 use async_trait::async_trait;
 use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
-use validation::rules::{self, Denial, Settings, Write};
+use validation::rules::{self, Denial, RuleSettings, Write};
 
 pub use customizations::CompileScript;
 
@@ -30,7 +30,7 @@ pub struct Options {
 
 /// Returns the steps in order. They run after mutating webhooks and before the quotas of Kubernetes.
 pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
-    let settings = Settings {
+    let settings = RuleSettings {
         allow_no_execute_taints: options.allow_no_execute_taints,
         multiple_pod_templates: options.features.multiple_pod_templates,
     };
@@ -67,7 +67,7 @@ impl Admission for Defaults {
 
     async fn mutate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: &mut Object,
@@ -82,7 +82,7 @@ impl Admission for Defaults {
 }
 
 struct Rules {
-    settings: Settings,
+    settings: RuleSettings,
 }
 
 #[async_trait]
@@ -93,7 +93,7 @@ impl Admission for Rules {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -102,7 +102,7 @@ impl Admission for Rules {
         let resource = attributes.resource.kind.group_resource();
         let write = write(attributes, &resource);
         rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
-        check_referenced_kind(server, &write, object).map_err(|denial| denial.status())?;
+        check_referenced_kind(scope.resources, &write, object).map_err(|denial| denial.status())?;
         let warnings = rules::warnings(&write, object).into_iter().chain(rules::no_effect_warning(&write, object));
         warnings.for_each(|warning| ctx.warn(warning));
         Ok(())
@@ -110,7 +110,7 @@ impl Admission for Rules {
 }
 
 /// Refuses a binding of a kind with another scope than its own, where the kind is served here.
-fn check_referenced_kind(server: &Server, write: &Write<'_>, binding: &Object) -> Result<(), Denial> {
+fn check_referenced_kind(resources: Resources<'_>, write: &Write<'_>, binding: &Object) -> Result<(), Denial> {
     let (webhook, is_namespaced) = match (write.resource.group.as_str(), write.resource.resource.as_str()) {
         (work::GROUP, "resourcebindings") => ("resourcebinding.karmada.io", true),
         (work::GROUP, "clusterresourcebindings") => ("clusterresourcebinding.karmada.io", false),
@@ -118,7 +118,7 @@ fn check_referenced_kind(server: &Server, write: &Write<'_>, binding: &Object) -
     };
     let field = |name: &str| binding.str_at(&["spec", "resource", name]);
     let gvk = GroupVersion::parse(field("apiVersion")).unwrap_or_default().kind(field("kind"));
-    let snapshot = server.registry.snapshot();
+    let snapshot = resources.registry.snapshot();
     let is_of_scope = |found: &Arc<Resource>| found.kind.namespaced == is_namespaced;
     if !rules::changes_reference(binding, write.old) || snapshot.find_kind(&gvk).is_none_or(is_of_scope) {
         return Ok(());
@@ -142,7 +142,7 @@ impl Admission for DeletionProtection {
 
     async fn validate(
         &self,
-        _server: &Server,
+        _scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         _object: Option<&Object>,

@@ -2,17 +2,17 @@
 
 use api::policy::{FEDERATED_RESOURCE_QUOTAS, QuotaSpec, QuotaStatus};
 use api::work;
+use apiserver::admission::{Admission, AdmissionScope, Attributes};
+use apiserver::cache::Filter;
+use apiserver::context::Context;
+use apiserver::resources::Resources;
+use apiserver::served_resources::Resource;
+use apiserver::storage::{self, Current, Outcome};
 use async_trait::async_trait;
 use object::{Object, Status};
 use validation::quota::{self, Usage};
 
 use super::concerns;
-use apiserver::admission::{Admission, Attributes};
-use apiserver::cache::Filter;
-use apiserver::context::Context;
-use apiserver::served_resources::Resource;
-use apiserver::server::Server;
-use apiserver::storage::{self, Current, Outcome};
 
 /// Conflicting updates of one quota before the write fails.
 const RACES_MAX: usize = 50;
@@ -27,7 +27,7 @@ impl Admission for FederatedQuotas {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -42,18 +42,18 @@ impl Admission for FederatedQuotas {
             return Ok(());
         }
         let resource = &FEDERATED_RESOURCE_QUOTAS;
-        let Some(quotas) = server.registry.find(resource.group, resource.version, resource.plural) else {
+        let Some(quotas) = scope.resources.registry.find(resource.group, resource.version, resource.plural) else {
             return Ok(());
         };
         let names = names_in(&quotas, attributes.namespace).await?;
         // The binding must fit into all quotas before any is charged.
         for name in &names {
-            if let Some(current) = server.objects.get(&quotas.key(attributes.namespace, name)).await? {
+            if let Some(current) = scope.resources.objects.get(&quotas.key(attributes.namespace, name)).await? {
                 decide(&current.object, &growth)?;
             }
         }
         for name in names.iter().filter(|_| !attributes.dry_run) {
-            book(server, &quotas, attributes.namespace, name, &growth).await?;
+            book(scope.resources, &quotas, attributes.namespace, name, &growth).await?;
         }
         Ok(())
     }
@@ -72,15 +72,23 @@ fn decide(quota: &Object, growth: &Usage) -> Result<Option<Usage>, Status> {
     quota::decide((quota.namespace(), quota.name()), &spec, &status, growth).map_err(|denial| denial.status())
 }
 
-async fn book(server: &Server, quotas: &Resource, namespace: &str, name: &str, growth: &Usage) -> Result<(), Status> {
+async fn book(
+    resources: Resources<'_>,
+    quotas: &Resource,
+    namespace: &str,
+    name: &str,
+    growth: &Usage,
+) -> Result<(), Status> {
     let key = quotas.key(namespace, name);
     for _ in 0..RACES_MAX {
-        let Some(Current { object: mut quota, revision, .. }) = server.objects.get(&key).await? else { return Ok(()) };
+        let Some(Current { object: mut quota, revision, .. }) = resources.objects.get(&key).await? else {
+            return Ok(());
+        };
         let Some(used) = decide(&quota, growth)? else { return Ok(()) };
         for (resource, amount) in &used {
             quota.set(&["status", "overallUsed", resource], amount.to_string());
         }
-        match server.objects.update(&key, storage::encode(&quota), revision, None).await? {
+        match resources.objects.update(&key, storage::encode(&quota), revision, None).await? {
             Outcome::Written(_) => return Ok(()),
             Outcome::Raced(_) => {}
         }
