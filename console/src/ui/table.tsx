@@ -1,7 +1,7 @@
 // A table with virtual rows: it draws only what is visible, and asks for the next page near its end.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useMemo, useRef } from "react";
+import { memo, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import type { LiveState } from "../api/live";
 import { useUrlState } from "../app/urlState";
@@ -40,6 +40,8 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
   const virtual = useVirtualizer({ count: sorted.length, getScrollElement: () => scroll.current, estimateSize: ROW, overscan: 12 });
   const visible = virtual.getVirtualItems();
   const last = visible.at(-1)?.index ?? 0;
+  const handle = useRef<(event: React.KeyboardEvent, index: number) => void>(() => {});
+  const onKey = useCallback((event: React.KeyboardEvent, index: number) => handle.current(event, index), []);
 
   // A filter or an order counts for all rows, so that the rest is loaded too.
   useEffect(() => {
@@ -51,21 +53,23 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
   if (rows.length === 0 && !live.hasMore) {
     return <section className="card">{filtered ? <Empty title={t("No row matches the filter")} icon="search" /> : empty}</section>;
   }
-  const tracks = { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
-  const onKeyDown = (event: React.KeyboardEvent, index: number, row: T) => {
+  const tracks = columns.map((column) => column.width).join(" ");
+  // The function is the same on every scroll, so that rows in view are not drawn again.
+  handle.current = (event, index) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+    const row = sorted[index];
     if (step !== undefined) {
       event.preventDefault();
       const next = Math.min(Math.max(index + step, 0), sorted.length - 1);
       virtual.scrollToIndex(next);
       requestAnimationFrame(() => scroll.current?.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus());
     }
-    if (event.key === "Enter" && href && event.target === event.currentTarget) navigate(href(row));
+    if (event.key === "Enter" && href && row !== undefined && event.target === event.currentTarget) navigate(href(row));
   };
   return (
     <section className="card table" style={{ maxHeight: height ?? "max(320px, calc(100vh - 250px))" }}>
       <div className="scroll" ref={scroll} tabIndex={0} role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
-        <div className="tr head" role="row" style={tracks}>
+        <div className="tr head" role="row" style={{ gridTemplateColumns: tracks }}>
           {columns.map((column) => (
             <div className="th" role="columnheader" key={column.id} aria-sort={order === column.id ? "ascending" : order === `-${column.id}` ? "descending" : undefined}>
               {column.sort ? (
@@ -83,29 +87,7 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
           {visible.map((item) => {
             const row = sorted[item.index];
             if (row === undefined) return null;
-            return (
-              <div
-                className="tr line"
-                role="row"
-                key={rowKey(row)}
-                data-index={item.index}
-                data-link={href ? "" : undefined}
-                aria-rowindex={item.index + 2}
-                tabIndex={item.index === (visible[0]?.index ?? 0) ? 0 : -1}
-                style={{ ...tracks, height: ROW(), transform: `translateY(${item.start}px)` }}
-                onKeyDown={(event) => onKeyDown(event, item.index, row)}
-                onClick={(event) => {
-                  const target = event.target as HTMLElement;
-                  if (href && !target.closest("a, button, input, [role=menu]") && !getSelection()?.toString()) navigate(href(row));
-                }}
-              >
-                {columns.map((column, index) => (
-                  <div className="td" role="cell" key={column.id} style={column.id === "actions" ? { overflow: "visible" } : undefined}>
-                    {index === 0 && href ? <Link className="name" href={href(row)}>{column.cell(row)}</Link> : column.cell(row)}
-                  </div>
-                ))}
-              </div>
-            );
+            return <Line key={rowKey(row)} row={row} index={item.index} start={item.start} first={item.index === (visible[0]?.index ?? 0)} columns={columns} tracks={tracks} href={href} onKey={onKey} />;
           })}
         </div>
       </div>
@@ -122,6 +104,43 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
     </section>
   );
 }
+
+interface LineProps<T> {
+  row: T;
+  index: number;
+  start: number;
+  first: boolean;
+  columns: TableColumn<T>[];
+  tracks: string;
+  href?: (row: T) => string;
+  onKey: (event: React.KeyboardEvent, index: number) => void;
+}
+
+const Line = memo(function Line<T>({ row, index, start, first, columns, tracks, href, onKey }: LineProps<T>) {
+  const [, navigate] = useLocation();
+  return (
+    <div
+      className="tr line"
+      role="row"
+      data-index={index}
+      data-link={href ? "" : undefined}
+      aria-rowindex={index + 2}
+      tabIndex={first ? 0 : -1}
+      style={{ gridTemplateColumns: tracks, height: ROW(), transform: `translateY(${start}px)` }}
+      onKeyDown={(event) => onKey(event, index)}
+      onClick={(event) => {
+        const target = event.target as HTMLElement;
+        if (href && !target.closest("a, button, input, [role=menu]") && !getSelection()?.toString()) navigate(href(row));
+      }}
+    >
+      {columns.map((column, at) => (
+        <div className="td" role="cell" key={column.id} style={column.id === "actions" ? { overflow: "visible" } : undefined}>
+          {at === 0 && href ? <Link className="name" href={href(row)}>{column.cell(row)}</Link> : column.cell(row)}
+        </div>
+      ))}
+    </div>
+  );
+}) as <T>(props: LineProps<T>) => React.ReactNode;
 
 function sortRows<T>(rows: T[], columns: TableColumn<T>[], order: string): T[] {
   const column = columns.find((one) => one.id === order.replace(/^-/, ""));

@@ -17,7 +17,7 @@ export async function launch() {
 }
 
 /** What the browser itself reports about refused requests is part of some tests. */
-const EXPECTED = /status of (401|403|404|409|502|503)|net::ERR_(FAILED|CONNECTION|INTERNET_DISCONNECTED|EMPTY|NETWORK|HTTP2|TIMED)/;
+const EXPECTED = /status of (401|403|404|409|502|503)|net::ERR_(FAILED|CONNECTION|INTERNET_DISCONNECTED|EMPTY|NETWORK|HTTP2|TIMED|INCOMPLETE)/;
 
 export class Visitor {
   constructor(browser, origin) {

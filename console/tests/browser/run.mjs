@@ -3,11 +3,14 @@
 import { deploy, keyboard, operate, signIn } from "./journeys.mjs";
 import { launch, Visitor } from "./harness.mjs";
 import { session } from "./session.mjs";
+import { openWire } from "./wire.mjs";
 import { everyPage, forbidden, interrupted, many, planeDown } from "./states.mjs";
 
 const link = new URL(process.env.CONSOLE_LINK);
+const wire = await openWire(link.port);
+link.port = wire.port;
 const visitor = new Visitor(await launch(), link.origin);
-const all = { signIn: () => signIn(visitor, link.href), empty: () => everyPage(visitor, "empty", ["overview", "workloads", "policies", "bindings", "failover", "events"]), deploy: () => deploy(visitor), operate: () => operate(visitor), light: () => everyPage(visitor, "light"), dark: () => everyPage(visitor, "dark"), chinese: () => everyPage(visitor, "chinese", ["overview", "clusters", "workload-why", "policy-new"]), narrow: () => everyPage(visitor, "narrow", ["overview", "clusters", "workload"]), keyboard: () => keyboard(visitor), many: () => many(visitor), planeDown: () => planeDown(visitor), interrupted: () => interrupted(visitor), session: () => session(visitor, link), forbidden: () => forbidden(visitor) };
+const all = { signIn: () => signIn(visitor, link.href), empty: () => everyPage(visitor, "empty", ["overview", "workloads", "policies", "bindings", "failover", "events"]), deploy: () => deploy(visitor), operate: () => operate(visitor), light: () => everyPage(visitor, "light"), dark: () => everyPage(visitor, "dark"), chinese: () => everyPage(visitor, "chinese", ["overview", "clusters", "workload-why", "policy-new"]), narrow: () => everyPage(visitor, "narrow", ["overview", "clusters", "workload"]), keyboard: () => keyboard(visitor), many: () => many(visitor), planeDown: () => planeDown(visitor), interrupted: () => interrupted(visitor, wire), session: () => session(visitor, link), forbidden: () => forbidden(visitor) };
 // CONSOLE_STEPS=deploy,many runs some of them.
 const wanted = process.env.CONSOLE_STEPS?.split(",");
 const steps = Object.fromEntries(Object.entries(all).filter(([name]) => !wanted || name === "signIn" || wanted.includes(name)));
@@ -44,4 +47,5 @@ for (const [name, step] of Object.entries(steps)) {
   if (thrown && ["signIn", "deploy"].includes(name)) break;
 }
 await visitor.browser.close();
+wire.close();
 process.exit(failed ? 1 : 0);

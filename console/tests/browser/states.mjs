@@ -90,16 +90,16 @@ export async function planeDown(visitor) {
 }
 
 /** The connection drops while a page is open: the data stays, a banner says so, and it follows again afterwards. */
-export async function interrupted(visitor) {
-  const { page, context } = visitor;
+export async function interrupted(visitor, wire) {
+  const { page } = visitor;
   await visitor.go("/clusters");
   await page.getByRole("row", { name: /member1/ }).waitFor();
-  await context.setOffline(true);
+  wire.interrupt();
   await page.getByText("The connection is interrupted.").waitFor();
   check((await page.getByRole("row", { name: /member1/ }).count()) === 1, "the rows stay");
   await visitor.shoot("clusters-stale");
   await visitor.axe("clusters stale");
-  await context.setOffline(false);
+  wire.restore();
   await page.getByText("The connection is interrupted.").waitFor({ state: "detached" });
   await visitor.api("PATCH", "/apis/cluster.karmada.io/v1alpha1/clusters/member1", { metadata: { labels: { seen: "again" } } }, "application/merge-patch+json");
   await page.getByRole("searchbox", { name: "Filter" }).fill("again");
