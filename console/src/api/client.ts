@@ -36,6 +36,14 @@ export const instanceName = /^\/console\/i\/([^/]+)/.exec(location.pathname)?.[1
 export const routerBase = instanceName ? `/console/i/${instanceName}` : "/console";
 export const apiBase = instanceName ? `/instances/${instanceName}` : "";
 
+/** A path of the server itself also within an instance. */
+export const ofServer = (path: string) => `@${path}`;
+
+function address(path: string): string {
+  if (path.startsWith("@")) return path.slice(1);
+  return path.startsWith("/console/") ? path : apiBase + path;
+}
+
 export interface RequestOptions extends RequestInit {
   /** Do not report a 401 as the end of the session. */
   anonymous?: boolean;
@@ -47,7 +55,7 @@ export async function request(path: string, options: RequestOptions = {}): Promi
   if (!headers.has("Accept")) headers.set("Accept", "application/json");
   let response: Response;
   try {
-    response = await fetch(path.startsWith("/console/") ? path : apiBase + path, { ...options, headers, cache: "no-store" });
+    response = await fetch(address(path), { ...options, headers, cache: "no-store" });
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new ApiError(0, "Unreachable", "the control plane does not answer");

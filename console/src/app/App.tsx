@@ -8,8 +8,10 @@ import { Empty, Loading } from "../ui/parts";
 import { Guard } from "./Guard";
 import { usePrefs } from "./prefs";
 import { SessionGate } from "./session";
+import { atManager } from "./nav";
 import { Shell } from "./Shell";
 
+const Fleet = lazy(() => import("../pages/Fleet"));
 const Clusters = lazy(() => import("../pages/clusters/Clusters"));
 const ClusterDetail = lazy(() => import("../pages/clusters/ClusterDetail"));
 const Workloads = lazy(() => import("../pages/workloads/Workloads"));
@@ -33,20 +35,20 @@ export function App() {
     <SessionGate key={language}>
       {(user) => (
         <Shell user={user}>
-          <Pages />
+          <Pages atManager={atManager(user)} />
         </Shell>
       )}
     </SessionGate>
   );
 }
 
-function Pages() {
+function Pages({ atManager }: { atManager: boolean }) {
   const [location] = useLocation();
   return (
     <Guard key={location}>
       <Suspense fallback={<Loading />}>
         <Switch>
-          <Route path="/" component={Overview} />
+          <Route path="/" component={atManager ? Fleet : Overview} />
           <Route path="/clusters" component={Clusters} />
           <Route path="/clusters/:name">{({ name }) => <ClusterDetail name={name} />}</Route>
           <Route path="/workloads" component={Workloads} />

@@ -6,7 +6,7 @@ import { type Row, useLive } from "../api/live";
 import { CLUSTERS, pathOf, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
 import { t } from "../i18n";
 import { Icon, type IconName } from "../ui/icons";
-import { DESTINATIONS } from "./nav";
+import { places } from "./nav";
 import { currentPrefs, setPrefs } from "./prefs";
 
 interface Entry {
@@ -34,7 +34,7 @@ function useEntries(): Entry[] {
   return useMemo(() => {
     const go = (path: string) => () => navigate(path);
     return [
-      ...DESTINATIONS.map((one) => ({ text: t(one.text), hint: one.key ? `g ${one.key}` : t("Page"), icon: one.icon, run: go(one.path) })),
+      ...places.current.map((one) => ({ text: t(one.text), hint: one.key ? `g ${one.key}` : t("Page"), icon: one.icon, run: go(one.path) })),
       ...clusters.items.map((one) => ({ text: one.metadata.name, hint: t("Cluster"), icon: "cluster" as const, run: go(`/clusters/${one.metadata.name}`) })),
       ...deployments.items.map((one) => ({
         text: one.metadata.name,

@@ -2,7 +2,6 @@
 
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { instanceName } from "../api/client";
 import { NAMESPACES, pathOf } from "../api/resources";
 import { useLive } from "../api/live";
 import type { Row } from "../api/live";
@@ -10,7 +9,8 @@ import { t } from "../i18n";
 import logo from "../logo.svg";
 import { Icon } from "../ui/icons";
 import { Button, Menu, Toasts } from "../ui/parts";
-import { DESTINATIONS } from "./nav";
+import { InstanceSelect } from "./InstanceSelect";
+import { atManager, type Destination, DESTINATIONS, MANAGER_DESTINATIONS, places } from "./nav";
 import { Palette } from "./Palette";
 import { setPrefs, usePrefs } from "./prefs";
 import { logout, type SessionUser } from "./session";
@@ -21,6 +21,7 @@ const isCurrent = (location: string, path: string) =>
 
 export function Shell({ user, children }: { user: SessionUser; children: ReactNode }) {
   const [location, navigate] = useLocation();
+  places.current = atManager(user) ? MANAGER_DESTINATIONS : DESTINATIONS;
   const [overlay, setOverlay] = useState<"" | "palette" | "help">("");
   const [menuOpen, setMenuOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
@@ -28,7 +29,7 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
   useEffect(() => {
     setMenuOpen(false);
     main.current?.scrollTo(0, 0);
-    const place = [...DESTINATIONS].reverse().find((one) => isCurrent(location, one.path));
+    const place = [...places.current].reverse().find((one) => isCurrent(location, one.path));
     document.title = place ? `${t(place.text)} · Flotilla` : "Flotilla";
   }, [location]);
   return (
@@ -36,11 +37,11 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
       <a className="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>{t("Skip to content")}</a>
       <aside className={`side ${menuOpen ? "open" : ""}`}>
         <Link className="brand" href="/"><img src={logo} alt="" />Flotilla</Link>
-        <Navigation location={location} />
+        <Navigation location={location} places={places.current} />
       </aside>
       <header className="top">
         <span className="menu-toggle"><Button icon="menu" kind="ghost" label={t("Menu")} onClick={() => setMenuOpen(!menuOpen)} /></span>
-        {instanceName && <span className="badge plain info">{instanceName}</span>}
+        {user.managesInstances && <InstanceSelect />}
         <NamespaceSelect />
         <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-label={t("Search and commands")}>
           <Icon name="search" />
@@ -70,15 +71,15 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
   );
 }
 
-function Navigation({ location }: { location: string }) {
-  const groups = [...new Set(DESTINATIONS.map((one) => one.group))];
+function Navigation({ location, places: shown }: { location: string; places: Destination[] }) {
+  const groups = [...new Set(shown.map((one) => one.group))];
   return (
     <nav className="nav" aria-label={t("Main menu")}>
       {groups.map((group) => (
         <div key={group}>
           {group && <h2>{t(group)}</h2>}
           <ul>
-            {DESTINATIONS.filter((one) => one.group === group).map((one) => (
+            {shown.filter((one) => one.group === group).map((one) => (
               <li key={one.path}>
                 <Link href={one.path} aria-current={isCurrent(location, one.path) ? "page" : undefined}>
                   <Icon name={one.icon} />

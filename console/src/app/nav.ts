@@ -1,5 +1,6 @@
 // The places of the console: the menu, the palette and the shortcuts use this list.
 
+import { instanceName } from "../api/client";
 import type { IconName } from "../ui/icons";
 
 export interface Destination {
@@ -11,6 +12,23 @@ export interface Destination {
   /** The second key after `g`. */
   key?: string;
 }
+
+/** The pages of a manager outside of its instances. */
+export const MANAGER_DESTINATIONS: Destination[] = [
+  { path: "/", text: "Instances", icon: "overview", group: "", key: "o" },
+  { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
+  { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },
+  { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k" },
+  { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
+  { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
+  { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
+  { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
+];
+
+/** The places of the menu that is shown; the palette and the shortcuts use them too. */
+export const places = { current: [] as Destination[] };
+
+export const atManager = (user: { managesInstances?: boolean }) => user.managesInstances === true && instanceName === "";
 
 export const DESTINATIONS: Destination[] = [
   { path: "/", text: "Overview", icon: "overview", group: "", key: "o" },

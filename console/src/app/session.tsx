@@ -9,6 +9,8 @@ import { Button, Command, Field, Loading, Problem } from "../ui/parts";
 export interface SessionUser {
   user: string;
   groups: string[];
+  /** The server is a manager of instances and not a control plane itself. */
+  managesInstances?: boolean;
 }
 
 type State = { phase: "checking" } | { phase: "out"; note?: string } | { phase: "down"; error: ApiError } | { phase: "in"; user: SessionUser };

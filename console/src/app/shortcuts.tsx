@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "react";
 import { t } from "../i18n";
 import { Dialog } from "../ui/parts";
-import { DESTINATIONS } from "./nav";
+import { places } from "./nav";
 
 interface Actions {
   navigate: (path: string) => void;
@@ -29,7 +29,7 @@ export function useShortcuts(actions: Actions) {
       const followsGo = Date.now() - goAt < 1_200;
       goAt = 0;
       if (followsGo) {
-        const place = DESTINATIONS.find((one) => one.key === event.key);
+        const place = places.current.find((one) => one.key === event.key);
         if (place) latest.current.navigate(place.path);
       } else if (event.key === "g") goAt = Date.now();
       else if (event.key === "?") latest.current.openHelp();
@@ -46,7 +46,7 @@ export function useShortcuts(actions: Actions) {
 }
 
 export function ShortcutHelp({ onClose }: { onClose: () => void }) {
-  const moves = DESTINATIONS.filter((one) => one.key).map((one) => [`g ${one.key}`, t(one.text)] as const);
+  const moves = places.current.filter((one) => one.key).map((one) => [`g ${one.key}`, t(one.text)] as const);
   const general = [
     ["⌘K / Ctrl K", t("Search and commands")],
     ["/", t("Filter the list")],
