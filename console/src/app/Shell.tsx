@@ -61,7 +61,7 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
           ]}
         />
       </header>
-      <main className="main" id="main" ref={main} tabIndex={-1}>
+      <main className="main" id="main" ref={main} tabIndex={0}>
         <div className="page">{children}</div>
       </main>
       {overlay === "palette" && <Palette onClose={() => setOverlay("")} />}
