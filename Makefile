@@ -9,6 +9,7 @@ KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok c
 KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent
 
 .PHONY: kube-and-karmada
+.PHONY: console
 .PHONY: help up dist image down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
 
 help:
@@ -22,13 +23,13 @@ help:
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART runs one part: see bench/README.md"
 	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
 
-up: setup
+up: setup console
 	@echo "==> building flotilla (the first build takes several minutes)"
 	cargo build --profile local --locked -p cli
 	./target/local/flotilla up
 
 # The fully optimised binary, which benchmarks and releases use.
-dist: setup
+dist: setup console
 	cargo build --profile dist --locked -p cli
 	./target/dist/flotilla man target/dist/man
 
@@ -39,7 +40,7 @@ image: dist
 down:
 	./target/local/flotilla down
 
-test: setup-tests check kube-and-karmada python lxd
+test: setup-tests console check kube-and-karmada python lxd
 	@echo "==> building the tests"
 	cargo build --locked --workspace --all-targets
 	@echo "==> running the tests"
@@ -77,6 +78,10 @@ setup:
 
 setup-tests:
 	@tools/setup tests
+
+# The web console; without Node the binary is built without it.
+console:
+	@tools/console
 
 lxd:
 	@tools/lxd

@@ -14,8 +14,17 @@ use anyhow::{Context, bail};
 const AT_ONCE: usize = 3;
 
 /// The slowest programs start first, so that none of them runs alone at the end.
-const FIRST: [&str; 8] =
-    ["propagation_faults", "failover", "replicas", "testbed", "testbed_failover", "parity", "interop", "faults"];
+const FIRST: [&str; 9] = [
+    "console",
+    "propagation_faults",
+    "failover",
+    "replicas",
+    "testbed",
+    "testbed_failover",
+    "parity",
+    "interop",
+    "faults",
+];
 
 #[derive(Debug, PartialEq)]
 struct TestProgram {

@@ -15,6 +15,8 @@ use instances::running::RunningInstances;
 use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use web_console::endpoints::{ConsolePages, ConsoleTickets};
+use web_console::{SessionCookies, WebConsole};
 
 use crate::access::Rights;
 use crate::accounts::Accounts;
@@ -89,11 +91,15 @@ impl Manager {
             tokens,
             endpoints,
         });
+        let console = Arc::new(WebConsole::of_manager());
         let serving = open.serve(Handlers {
             extensions: vec![
                 Box::new(KubeconfigEndpoint { operations: Arc::clone(&operations) }),
                 Box::new(LoginEndpoint { operations: Arc::clone(&operations), accounts }),
+                Box::new(ConsolePages { console: Arc::clone(&console) }),
+                Box::new(ConsoleTickets { console: Arc::clone(&console) }),
             ],
+            authenticators: vec![Box::new(SessionCookies { console })],
             mounts: vec![Box::new(proxy)],
             ..Handlers::default()
         })?;

@@ -13,7 +13,7 @@ use object::Status;
 use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
 use pki::token::{Secret, random_bearer_token};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{CONSOLE_PATH, WebConsole, assets, origin, pages, sessions, tickets};
 
@@ -55,7 +55,16 @@ impl ConsolePages {
         self.console.sessions.open(&id, Arc::clone(&user), token, now);
         tracing::info!(user = user.name, "signed in to the console");
         let cookie = format!("{}={}; {COOKIE_ATTRIBUTES}", origin::cookie_name(headers), id.expose());
-        with_cookie(respond::value(200, &describe(&user)), &cookie)
+        with_cookie(respond::value(200, &self.describe(&user)), &cookie)
+    }
+
+    fn describe(&self, user: &User) -> Value {
+        json!({
+            "user": user.name,
+            "groups": user.groups,
+            "sessionSecondsMax": sessions::LIFETIME.as_secs(),
+            "managesInstances": self.console.manages_instances,
+        })
     }
 
     fn logout(&self, headers: &HeaderMap) -> Result<Response<Body>, Status> {
@@ -88,7 +97,7 @@ impl Extension for ConsolePages {
             (LOGIN, &Method::POST) => self.login(&request),
             (LOGOUT, &Method::POST) => self.logout(headers),
             (SESSION, &Method::GET) if is_authenticated(&request.user) => {
-                Ok(respond::value(200, &describe(&request.user)))
+                Ok(respond::value(200, &self.describe(&request.user)))
             }
             (SESSION, &Method::GET) => Err(Status::unauthorized()),
             (path, &Method::GET | &Method::HEAD) if !path.starts_with(API) => pages::serve(path, headers),
@@ -149,10 +158,6 @@ fn ticket(headers: &HeaderMap) -> Option<&str> {
 
 fn is_authenticated(user: &User) -> bool {
     user.groups.iter().any(|group| group == AUTHENTICATED_GROUP)
-}
-
-fn describe(user: &User) -> serde_json::Value {
-    json!({"user": user.name, "groups": user.groups, "sessionSecondsMax": sessions::LIFETIME.as_secs()})
 }
 
 fn forbidden(reason: &str) -> Status {

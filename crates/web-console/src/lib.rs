@@ -30,6 +30,15 @@ pub const CONSOLE_PATH: &str = "/console/";
 pub struct WebConsole {
     sessions: Sessions,
     tickets: Tickets,
+    /// The server lists instances and is no control plane itself.
+    manages_instances: bool,
+}
+
+impl WebConsole {
+    /// The console of a manager. The page opens instances below `/console/i/NAME/` and calls `/instances/NAME/` for them.
+    pub fn of_manager() -> Self {
+        Self { manages_instances: true, ..Self::default() }
+    }
 }
 
 /// Identifies the callers that have a session cookie.

@@ -1,0 +1,117 @@
+// The frame of every page: menu, top bar, palette, shortcuts.
+
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { NAMESPACES, pathOf } from "../api/resources";
+import { useLive } from "../api/live";
+import type { Row } from "../api/live";
+import { t } from "../i18n";
+import logo from "../logo.svg";
+import { Icon } from "../ui/icons";
+import { Button, Menu, Toasts } from "../ui/parts";
+import { InstanceSelect } from "./InstanceSelect";
+import { atManager, type Destination, DESTINATIONS, MANAGER_DESTINATIONS, places } from "./nav";
+import { Palette } from "./Palette";
+import { setPrefs, usePrefs } from "./prefs";
+import { logout, type SessionUser } from "./session";
+import { ShortcutHelp, useShortcuts } from "./shortcuts";
+
+const isCurrent = (location: string, path: string) =>
+  path === "/" ? location === "/" : path === "/resources" ? location === "/resources" : location === path || location.startsWith(`${path}/`);
+
+export function Shell({ user, children }: { user: SessionUser; children: ReactNode }) {
+  const [location, navigate] = useLocation();
+  places.current = atManager(user) ? MANAGER_DESTINATIONS : DESTINATIONS;
+  const [overlay, setOverlay] = useState<"" | "palette" | "help">("");
+  const [menuOpen, setMenuOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  useShortcuts({ navigate, openPalette: () => setOverlay("palette"), openHelp: () => setOverlay("help") });
+  useEffect(() => {
+    setMenuOpen(false);
+    main.current?.scrollTo(0, 0);
+    const place = [...places.current].reverse().find((one) => isCurrent(location, one.path));
+    document.title = place ? `${t(place.text)} · Flotilla` : "Flotilla";
+  }, [location]);
+  return (
+    <div className="shell">
+      <a className="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>{t("Skip to content")}</a>
+      <aside className={`side ${menuOpen ? "open" : ""}`}>
+        <Link className="brand" href="/"><img src={logo} alt="" />Flotilla</Link>
+        <Navigation location={location} places={places.current} />
+      </aside>
+      <header className="top">
+        <span className="menu-toggle"><Button icon="menu" kind="ghost" label={t("Menu")} onClick={() => setMenuOpen(!menuOpen)} /></span>
+        {user.managesInstances && <InstanceSelect />}
+        <NamespaceSelect />
+        <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-label={t("Search and commands")}>
+          <Icon name="search" />
+          <span className="grow ellipsis">{t("Search or run a command")}</span>
+          <span className="kbd hide-narrow">⌘K</span>
+        </button>
+        <span className="grow" />
+        <ThemeButton />
+        <Menu
+          label={t("Account")}
+          icon="user"
+          info={<>{t("Signed in as")}<br /><b>{user.user}</b></>}
+          items={[
+            { text: t("Settings"), icon: "settings", onSelect: () => navigate("/settings") },
+            { text: t("Keyboard shortcuts"), icon: "log", onSelect: () => setOverlay("help") },
+            { text: t("Sign out"), icon: "close", onSelect: () => void logout() },
+          ]}
+        />
+      </header>
+      <main className="main" id="main" ref={main} tabIndex={0}>
+        <div className="page">{children}</div>
+      </main>
+      {overlay === "palette" && <Palette onClose={() => setOverlay("")} />}
+      {overlay === "help" && <ShortcutHelp onClose={() => setOverlay("")} />}
+      <Toasts />
+    </div>
+  );
+}
+
+function Navigation({ location, places: shown }: { location: string; places: Destination[] }) {
+  const groups = [...new Set(shown.map((one) => one.group))];
+  return (
+    <nav className="nav" aria-label={t("Main menu")}>
+      {groups.map((group) => (
+        <div key={group}>
+          {group && <h2>{t(group)}</h2>}
+          <ul>
+            {shown.filter((one) => one.group === group).map((one) => (
+              <li key={one.path}>
+                <Link href={one.path} aria-current={isCurrent(location, one.path) ? "page" : undefined}>
+                  <Icon name={one.icon} />
+                  {t(one.text)}
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  );
+}
+
+/** The namespace that lists are limited to; it is a setting of the browser and holds on all pages. */
+function NamespaceSelect() {
+  const { namespace } = usePrefs();
+  const live = useLive<Row>({ path: pathOf(NAMESPACES), table: true, limit: 1000 });
+  const names = live.items.map((item) => item.metadata.name);
+  const all = namespace && !names.includes(namespace) ? [namespace, ...names] : names;
+  return (
+    <select className="select" style={{ width: "auto", maxWidth: 200 }} aria-label={t("Namespace")} value={namespace} onChange={(event) => void setPrefs({ namespace: event.target.value })}>
+      <option value="">{t("All namespaces")}</option>
+      {all.map((name) => <option key={name} value={name}>{name}</option>)}
+    </select>
+  );
+}
+
+function ThemeButton() {
+  const { theme } = usePrefs();
+  const dark = theme === "dark" || (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+  return (
+    <Button icon={dark ? "sun" : "moon"} kind="ghost" label={dark ? t("Light theme") : t("Dark theme")} onClick={() => void setPrefs({ theme: dark ? "light" : "dark" })} />
+  );
+}

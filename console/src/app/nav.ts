@@ -1,0 +1,52 @@
+// The places of the console: the menu, the palette and the shortcuts use this list.
+
+import { instanceName } from "../api/client";
+import type { IconName } from "../ui/icons";
+
+export interface Destination {
+  path: string;
+  /** English text, translated where it is shown. */
+  text: string;
+  icon: IconName;
+  group: string;
+  /** The second key after `g`. */
+  key?: string;
+}
+
+/** The pages of a manager outside of its instances. */
+export const MANAGER_DESTINATIONS: Destination[] = [
+  { path: "/", text: "Instances", icon: "overview", group: "", key: "o" },
+  { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
+  { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },
+  { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k" },
+  { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
+  { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
+  { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
+  { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
+];
+
+/** The places of the menu that is shown; the palette and the shortcuts use them too. */
+export const places = { current: [] as Destination[] };
+
+export const atManager = (user: { managesInstances?: boolean }) => user.managesInstances === true && instanceName === "";
+
+export const DESTINATIONS: Destination[] = [
+  { path: "/", text: "Overview", icon: "overview", group: "", key: "o" },
+  { path: "/clusters", text: "Clusters", icon: "cluster", group: "", key: "c" },
+  { path: "/workloads", text: "Workloads", icon: "workload", group: "", key: "w" },
+  { path: "/apply", text: "Plan and apply", icon: "apply", group: "", key: "a" },
+  { path: "/policies", text: "Policies", icon: "policy", group: "Placement", key: "p" },
+  { path: "/failover", text: "Failover", icon: "failover", group: "Placement", key: "f" },
+  { path: "/resources/work.karmada.io~v1alpha2~resourcebindings", text: "Bindings", icon: "binding", group: "Placement", key: "b" },
+  { path: "/resources/core~v1~services", text: "Services", icon: "network", group: "Resources" },
+  { path: "/resources/networking.k8s.io~v1~ingresses", text: "Ingresses", icon: "network", group: "Resources" },
+  { path: "/resources/core~v1~configmaps", text: "ConfigMaps", icon: "config", group: "Resources" },
+  { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
+  { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },
+  { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k" },
+  { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
+  { path: "/metrics", text: "Metrics", icon: "metrics", group: "Operations", key: "m" },
+  { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
+  { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
+  { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
+];

@@ -1,0 +1,60 @@
+// Settings of this browser. Nothing secret is stored.
+
+import { useSyncExternalStore } from "react";
+import { type Language, setLanguage } from "../i18n";
+
+export interface Prefs {
+  theme: "system" | "light" | "dark";
+  language: Language;
+  utc: boolean;
+  namespace: string;
+  compact: boolean;
+}
+
+const KEY = "flotilla-console";
+const browserLanguage: Language = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
+const DEFAULTS: Prefs = { theme: "system", language: browserLanguage, utc: false, namespace: "", compact: false };
+
+function load(): Prefs {
+  try {
+    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(KEY) ?? "{}") };
+  } catch {
+    return DEFAULTS;
+  }
+}
+
+let prefs = load();
+const listeners = new Set<() => void>();
+
+function show() {
+  const root = document.documentElement;
+  if (prefs.theme === "system") delete root.dataset.theme;
+  else root.dataset.theme = prefs.theme;
+  root.dataset.density = prefs.compact ? "compact" : "normal";
+}
+
+export async function startPrefs() {
+  show();
+  await setLanguage(prefs.language);
+}
+
+export const currentPrefs = () => prefs;
+
+export async function setPrefs(change: Partial<Prefs>) {
+  if (change.language && change.language !== prefs.language) await setLanguage(change.language);
+  prefs = { ...prefs, ...change };
+  try {
+    localStorage.setItem(KEY, JSON.stringify(prefs));
+  } catch {
+    // Storage may be off; the settings then last as long as the page.
+  }
+  show();
+  for (const listener of listeners) listener();
+}
+
+export function usePrefs(): Prefs {
+  return useSyncExternalStore(
+    (listener) => (listeners.add(listener), () => listeners.delete(listener)),
+    () => prefs,
+  );
+}

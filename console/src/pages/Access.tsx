@@ -1,0 +1,160 @@
+// Who may do what: the own rights, a check for others, and roles with their bindings.
+
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { type ApiError, send } from "../api/client";
+import { type Row, useLive } from "../api/live";
+import { pathOf, type Resource } from "../api/resources";
+import type { KObject } from "../api/types";
+import { usePrefs } from "../app/prefs";
+import { useUrlState } from "../app/urlState";
+import { t } from "../i18n";
+import { Age, Badge, Button, Card, Empty, Field, Labels, Loading, PageHead, Problem, Tabs } from "../ui/parts";
+import { DataTable, type TableColumn } from "../ui/table";
+
+const RBAC = "rbac.authorization.k8s.io";
+const resourceOf = (plural: string, kind: string, namespaced: boolean): Resource => ({ group: RBAC, version: "v1", plural, kind, namespaced, verbs: [], shortNames: [], subresources: [] });
+const TABS = {
+  clusterrolebindings: resourceOf("clusterrolebindings", "ClusterRoleBinding", false),
+  rolebindings: resourceOf("rolebindings", "RoleBinding", true),
+  clusterroles: resourceOf("clusterroles", "ClusterRole", false),
+  roles: resourceOf("roles", "Role", true),
+};
+
+export default function Access() {
+  const [tab, setTab] = useUrlState("tab", "mine");
+  return (
+    <>
+      <PageHead title={t("Access")} />
+      <Tabs
+        label={t("Sections")}
+        current={tab}
+        onChange={setTab}
+        tabs={[
+          { id: "mine", text: t("My rights") },
+          { id: "check", text: t("Check a user") },
+          { id: "clusterrolebindings", text: t("Bindings for all namespaces") },
+          { id: "rolebindings", text: t("Bindings in namespaces") },
+          { id: "clusterroles", text: t("Cluster roles") },
+          { id: "roles", text: t("Roles") },
+        ]}
+      />
+      {tab === "mine" && <Mine />}
+      {tab === "check" && <Check />}
+      {tab.endsWith("bindings") && <Bindings key={tab} resource={TABS[tab as keyof typeof TABS]} />}
+      {tab.endsWith("roles") && <Roles key={tab} resource={TABS[tab as keyof typeof TABS]} />}
+    </>
+  );
+}
+
+function Mine() {
+  const { namespace } = usePrefs();
+  const place = namespace || "default";
+  const who = useQuery<KObject, ApiError>({ queryKey: ["self"], queryFn: () => send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview", metadata: {} }) });
+  const rules = useQuery<KObject, ApiError>({
+    queryKey: ["rules", place],
+    queryFn: () => send("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectRulesReview", spec: { namespace: place } }),
+  });
+  const user = who.data?.status?.userInfo;
+  return (
+    <div className="grid2">
+      <Card title={t("You")}>
+        {who.isPending ? <Loading /> : who.error ? <Problem error={who.error} /> : (
+          <div className="stack"><b style={{ overflowWrap: "anywhere" }}>{user?.username}</b><span className="chips">{(user?.groups ?? []).map((group: string) => <span className="chip" key={group}>{group}</span>)}</span></div>
+        )}
+      </Card>
+      <Card title={t("What you may do in {namespace}", { namespace: place })} flush>
+        {rules.isPending ? <Loading /> : rules.error ? <Problem error={rules.error} /> : <RuleTable rules={rules.data.status?.resourceRules ?? []} />}
+      </Card>
+    </div>
+  );
+}
+
+function RuleTable({ rules }: { rules: any[] }) {
+  if (rules.length === 0) return <Empty title={t("No rights")} icon="lock" />;
+  return (
+    <div className="hscroll">
+      <table className="simple">
+        <thead><tr><th>{t("Verbs")}</th><th>{t("Resources")}</th><th>{t("Groups")}</th></tr></thead>
+        <tbody>
+          {rules.map((rule, index) => (
+            <tr key={index}>
+              <td>{(rule.verbs ?? []).join(", ")}</td>
+              <td>{(rule.resources ?? []).join(", ")}{rule.resourceNames?.length > 0 && <div className="small muted">{rule.resourceNames.join(", ")}</div>}</td>
+              <td className="muted">{(rule.apiGroups ?? []).map((group: string) => group || "core").join(", ")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Check() {
+  const [form, setForm] = useState({ user: "", groups: "", verb: "get", resource: "deployments", group: "apps", namespace: "default", name: "" });
+  const [answer, setAnswer] = useState<{ allowed: boolean; reason?: string }>();
+  const [problem, setProblem] = useState<Error>();
+  const fields = [["user", t("User")], ["groups", t("Groups, separated by commas")], ["verb", t("Verb")], ["resource", t("Resource")], ["group", t("API group")], ["namespace", t("Namespace")], ["name", t("Name")]] as const;
+  const ask = async () => {
+    setProblem(undefined);
+    const { user, groups, ...attributes } = form;
+    try {
+      const spec = { user, groups: groups.split(",").map((one) => one.trim()).filter(Boolean), resourceAttributes: attributes };
+      const review = await send<KObject>("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec });
+      setAnswer(review.status);
+    } catch (error) {
+      setAnswer(undefined);
+      setProblem(error as Error);
+    }
+  };
+  return (
+    <div className="grid2">
+      <Card title={t("May this user do this?")}>
+        <form className="stack" onSubmit={(event) => { event.preventDefault(); void ask(); }}>
+          <div className="grid-s">{fields.map(([key, label]) => <Field key={key} label={label}>{(id) => <input id={id} className="input" value={form[key]} onChange={(event) => setForm({ ...form, [key]: event.target.value })} />}</Field>)}</div>
+          <div><Button kind="primary" type="submit" disabled={!form.user && !form.groups}>{t("Check")}</Button></div>
+        </form>
+      </Card>
+      <Card title={t("Answer")}>
+        {problem ? <Problem error={problem} /> : answer ? <div className="stack"><Badge tone={answer.allowed ? "ok" : "bad"}>{answer.allowed ? t("allowed") : t("not allowed")}</Badge><p>{answer.reason}</p></div> : <Empty title={t("No question yet")} icon="access" />}
+      </Card>
+    </div>
+  );
+}
+
+function Bindings({ resource }: { resource: Resource }) {
+  const { namespace } = usePrefs();
+  const live = useLive({ path: pathOf(resource, namespace) });
+  const [filter, setFilter] = useUrlState("q", "");
+  const rows = live.items.filter((one) => JSON.stringify([one.metadata.name, one.subjects, one.roleRef]).toLowerCase().includes(filter.toLowerCase()));
+  const columns: TableColumn<KObject>[] = [
+    { id: "name", title: t("Name"), width: "minmax(220px, 1.6fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one: KObject) => one.metadata.namespace }] : []),
+    { id: "role", title: t("Role"), width: "minmax(180px, 1.4fr)", cell: (one) => `${one.roleRef?.name}`, sort: (one) => one.roleRef?.name },
+    { id: "subjects", title: t("Subjects"), width: "minmax(260px, 2.4fr)", cell: (one) => <span className="chips">{(one.subjects ?? []).slice(0, 3).map((subject: any, index: number) => <span className="chip" key={index} title={subject.name}><span className="muted">{subject.kind}</span><span className="ellipsis">{subject.name}</span></span>)}</span> },
+    { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} /> },
+  ];
+  return (
+    <>
+      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by role or subject")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
+      <DataTable label={resource.kind} live={live} rows={rows} columns={columns} rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`} href={(one) => detail(resource, one)} filtered={filter !== ""} empty={<Empty title={t("No bindings")} icon="access" />} />
+    </>
+  );
+}
+
+const detail = (resource: Resource, { metadata }: { metadata: { name: string; namespace?: string } }) =>
+  `/resources/${RBAC}~v1~${resource.plural}/${metadata.namespace ? `${metadata.namespace}/` : ""}${encodeURIComponent(metadata.name)}`;
+
+function Roles({ resource }: { resource: Resource }) {
+  const { namespace } = usePrefs();
+  const live = useLive<Row>({ path: pathOf(resource, namespace), table: true });
+  const columns: TableColumn<Row>[] = [
+    { id: "name", title: t("Name"), width: "minmax(240px, 2fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one: Row) => one.metadata.namespace }] : []),
+    { id: "labels", title: t("Labels"), width: "minmax(240px, 2fr)", cell: (one) => <Labels labels={one.metadata.labels} /> },
+    { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} /> },
+  ];
+  return <DataTable label={resource.kind} live={live} rows={live.items} columns={columns} rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`} href={(one) => detail(resource, one)} empty={<Empty title={t("No roles")} icon="access" />} />;
+}
+

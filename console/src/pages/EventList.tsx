@@ -1,0 +1,37 @@
+// Events as a short list, newest first.
+
+import type { LiveState } from "../api/live";
+import type { KObject } from "../api/types";
+import { t } from "../i18n";
+import { Age, Badge, Empty, Loading, Problem } from "../ui/parts";
+
+export const timeOfEvent = (event: KObject): string =>
+  event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? "";
+
+export const newestFirst = (events: KObject[]) => [...events].sort((a, b) => (timeOfEvent(a) < timeOfEvent(b) ? 1 : -1));
+
+export function EventList({ live, max, filter }: { live: LiveState<KObject>; max?: number; filter?: (event: KObject) => boolean }) {
+  if (live.phase === "loading") return <Loading />;
+  if (live.phase === "error" && live.error) return <Problem error={live.error} retry={live.reload} />;
+  const shown = newestFirst(filter ? live.items.filter(filter) : live.items).slice(0, max ?? 100);
+  if (shown.length === 0) return <Empty title={t("No events")} icon="events"><p>{t("Events are kept for one hour.")}</p></Empty>;
+  return (
+    <div className="hscroll">
+      <table className="simple">
+        <thead className="sr"><tr><th>{t("Object")}</th><th>{t("Message")}</th><th>{t("Age")}</th></tr></thead>
+        <tbody>
+          {shown.map((event) => (
+            <tr key={event.metadata.uid}>
+              <td style={{ width: "34%" }}>
+                <div>{event.involvedObject?.kind} {event.involvedObject?.name}</div>
+                <div className="muted small">{event.involvedObject?.namespace}</div>
+              </td>
+              <td><Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge><div className="small" style={{ marginTop: 3 }}>{event.message}</div></td>
+              <td className="right muted"><Age at={timeOfEvent(event)} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,43 @@
+// All events of the control plane, live.
+
+import { useMemo } from "react";
+import { useLive } from "../api/live";
+import { EVENTS, pathOf } from "../api/resources";
+import type { KObject } from "../api/types";
+import { usePrefs } from "../app/prefs";
+import { useUrlState } from "../app/urlState";
+import { t } from "../i18n";
+import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../ui/parts";
+import { DataTable, type TableColumn } from "../ui/table";
+import { newestFirst, timeOfEvent } from "./EventList";
+
+export default function Events() {
+  const { namespace } = usePrefs();
+  const live = useLive({ path: pathOf(EVENTS, namespace) });
+  const [filter, setFilter] = useUrlState("q", "");
+  const [type, setType] = useUrlState("type", "all");
+  const rows = useMemo(() => {
+    const needle = filter.toLowerCase();
+    const text = (event: KObject) => `${event.reason} ${event.message} ${event.involvedObject?.kind} ${event.involvedObject?.name} ${event.involvedObject?.namespace ?? ""}`.toLowerCase();
+    return newestFirst(live.items.filter((event) => (type === "all" || event.type === type) && (!needle || text(event).includes(needle))));
+  }, [live.items, filter, type]);
+  const columns: TableColumn<KObject>[] = [
+    { id: "when", title: t("Age"), width: "70px", cell: (event) => <Age at={timeOfEvent(event)} />, sort: (event) => -Date.parse(timeOfEvent(event)) },
+    { id: "reason", title: t("Reason"), width: "minmax(170px, 1fr)", cell: (event) => <Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge>, sort: (event) => event.reason },
+    { id: "object", title: t("Object"), width: "minmax(200px, 1.4fr)", cell: (event) => <span title={`${event.involvedObject?.namespace ?? ""}/${event.involvedObject?.name}`}>{event.involvedObject?.kind} <b>{event.involvedObject?.name}</b></span>, sort: (event) => `${event.involvedObject?.kind}/${event.involvedObject?.name}` },
+    { id: "message", title: t("Message"), width: "minmax(320px, 4fr)", cell: (event) => <span title={event.message}>{event.message}</span> },
+    { id: "source", title: t("Source"), width: "minmax(130px, 1fr)", cell: (event) => event.source?.component ?? event.reportingComponent ?? "–" },
+    { id: "count", title: t("Count"), width: "70px", cell: (event) => event.series?.count ?? event.count ?? 1, sort: (event) => event.series?.count ?? event.count ?? 1 },
+  ];
+  return (
+    <>
+      <PageHead title={t("Events")} />
+      <Stale show={live.stale} />
+      <div className="toolbar">
+        <Segmented label={t("Type")} value={type} onChange={setType} options={[{ id: "all", text: t("All") }, { id: "Warning", text: t("Warnings") }, { id: "Normal", text: t("Normal") }]} />
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by object, reason or text")} value={filter} onChange={(event) => setFilter(event.target.value)} />
+      </div>
+      <DataTable label={t("Events")} live={live} rows={rows} columns={columns} rowKey={(event) => event.metadata.uid ?? `${event.metadata.namespace}/${event.metadata.name}`} filtered={filter !== "" || type !== "all"} empty={<Empty title={t("No events")} icon="events"><p>{t("Events are kept for one hour.")}</p></Empty>} />
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+// Clusters by region, sized by capacity and coloured by health, with the replicas that run in each.
+
+import { Link } from "wouter";
+import type { KObject } from "../api/types";
+import { t } from "../i18n";
+import { targetsOf } from "../model/binding";
+import { capacityOf, isCordoned, nodesOf, stateOf, toneOf } from "../model/cluster";
+import { Empty, Meter, usageTone } from "../ui/parts";
+import "./fleetMap.css";
+
+export function FleetMap({ clusters, bindings }: { clusters: KObject[]; bindings: KObject[] }) {
+  if (clusters.length === 0) {
+    return <Empty title={t("No clusters yet")}><p>{t("Join a cluster to run workloads in it.")}</p><Link className="btn" href="/clusters?join=push">{t("Join a cluster")}</Link></Empty>;
+  }
+  const regions = Map.groupBy(clusters, (cluster: KObject) => String(cluster.spec?.region ?? ""));
+  const replicas = replicasByCluster(bindings);
+  return (
+    <div className="stack">
+      {[...regions].sort(([a], [b]) => a.localeCompare(b)).map(([region, members]) => (
+        <div className="stack tight" key={region}>
+          {(regions.size > 1 || region) && <h3 className="region">{region || t("No region")}</h3>}
+          <div className="fleet">
+            {members.map((cluster) => <ClusterTile key={cluster.metadata.name} cluster={cluster} replicas={replicas.get(cluster.metadata.name) ?? 0} />)}
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas: number }) {
+  const state = stateOf(cluster);
+  const cpu = capacityOf(cluster, "cpu");
+  const nodes = nodesOf(cluster);
+  const share = cpu.allocatable > 0 ? cpu.allocated / cpu.allocatable : 0;
+  return (
+    <Link className={`ship ${toneOf(state)}`} href={`/clusters/${cluster.metadata.name}`}>
+      <span className="row between">
+        <b className="ellipsis">{cluster.metadata.name}</b>
+        <span className="small muted nowrap">{cluster.spec?.syncMode}</span>
+      </span>
+      <span className="small">{t(state)}{isCordoned(cluster) && ` · ${t("cordoned")}`}</span>
+      <Meter parts={[{ value: cpu.allocated, tone: usageTone(share) }]} total={cpu.allocatable} label={t("CPU requested")} />
+      <span className="small muted">{t("{replicas} replicas · {nodes} nodes", { replicas, nodes: nodes.ready })}</span>
+    </Link>
+  );
+}
+
+function replicasByCluster(bindings: KObject[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const binding of bindings) for (const target of targetsOf(binding)) counts.set(target.name, (counts.get(target.name) ?? 0) + (target.replicas ?? 0));
+  return counts;
+}

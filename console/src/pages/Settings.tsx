@@ -1,0 +1,81 @@
+// Settings of this browser, and facts about the control plane.
+
+import { useQuery } from "@tanstack/react-query";
+import { type ApiError, getJson, request } from "../api/client";
+import { setPrefs, usePrefs } from "../app/prefs";
+import { t } from "../i18n";
+import { Badge, Card, Command, Field, KeyValues, Loading, PageHead, Problem, Segmented } from "../ui/parts";
+
+export default function Settings() {
+  const prefs = usePrefs();
+  return (
+    <>
+      <PageHead title={t("Settings")} />
+      <div className="cols">
+        <div>
+        <Card title={t("This browser")}>
+          <div className="stack loose">
+            <div className="field"><span className="label">{t("Theme")}</span><span><Segmented label={t("Theme")} value={prefs.theme} onChange={(theme) => void setPrefs({ theme })} options={[{ id: "system", text: t("System") }, { id: "light", text: t("Light") }, { id: "dark", text: t("Dark") }]} /></span></div>
+            <div className="field"><span className="label">{t("Language")}</span><span><Segmented label={t("Language")} value={prefs.language} onChange={(language) => void setPrefs({ language })} options={[{ id: "en", text: "English" }, { id: "zh", text: "中文" }]} /></span></div>
+            <div className="field"><span className="label">{t("Times")}</span><span><Segmented label={t("Times")} value={prefs.utc ? "utc" : "local"} onChange={(zone) => void setPrefs({ utc: zone === "utc" })} options={[{ id: "local", text: t("Local time") }, { id: "utc", text: "UTC" }]} /></span></div>
+            <div className="field"><span className="label">{t("Rows")}</span><span><Segmented label={t("Rows")} value={prefs.compact ? "compact" : "normal"} onChange={(size) => void setPrefs({ compact: size === "compact" })} options={[{ id: "normal", text: t("Comfortable") }, { id: "compact", text: t("Compact") }]} /></span></div>
+          </div>
+        </Card>
+        <Card title={t("Command line")}>
+          <div className="stack">
+            <Field label={t("A link that signs in another browser")}>{() => <Command text="flotilla console" />}</Field>
+            <Field label={t("A token for a program")}>{() => <Command text="kubectl create token SERVICEACCOUNT -n NAMESPACE --duration 8h" />}</Field>
+          </div>
+        </Card>
+        </div>
+        <div>
+          <PlaneCard />
+          <HealthCard />
+          <SafeModeCard />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function PlaneCard() {
+  const version = useQuery<Record<string, string>, ApiError>({ queryKey: ["version"], queryFn: () => getJson("/version") });
+  return (
+    <Card title={t("Control plane")}>
+      {version.isPending ? <Loading /> : version.error ? <Problem error={version.error} retry={() => void version.refetch()} /> : (
+        <KeyValues entries={[[t("Version"), version.data.gitVersion], [t("Platform"), version.data.platform], [t("Built"), version.data.buildDate], [t("Address"), <code key="a">{location.origin}</code>]]} />
+      )}
+    </Card>
+  );
+}
+
+function HealthCard() {
+  const health = useQuery<string, ApiError>({ queryKey: ["readyz"], queryFn: async () => (await request("/readyz?verbose", { headers: { Accept: "*/*" } })).text(), refetchInterval: 10_000 });
+  return (
+    <Card title={t("Health checks")}>
+      {health.isPending ? <Loading /> : health.error ? <Problem error={health.error} retry={() => void health.refetch()} /> : (
+        <ul className="stack tight">
+          {health.data.split("\n").filter((line) => line.startsWith("[")).map((line) => (
+            <li className="row" key={line}><Badge tone={line.startsWith("[+]") ? "ok" : "bad"}>{line.startsWith("[+]") ? t("ok") : t("failed")}</Badge><span className="small">{line.slice(3).replace(/ ok$/, "")}</span></li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function SafeModeCard() {
+  const mode = useQuery<{ on: boolean; held?: { action: string; object: string; cluster: string }[] }, ApiError>({ queryKey: ["safe-mode"], queryFn: () => getJson("/flotilla/v1alpha1/safe-mode") });
+  if (mode.error?.notFound) return null;
+  return (
+    <Card title={t("Safe mode")}>
+      {mode.isPending ? <Loading /> : mode.error ? <Problem error={mode.error} retry={() => void mode.refetch()} /> : mode.data.on ? (
+        <div className="stack">
+          <div className="banner">{t("The control plane was restored from a backup. It removes nothing from members until that is confirmed.")}</div>
+          <ul className="stack tight">{(mode.data.held ?? []).map((held, index) => <li key={index} className="small">{held.action} {held.object} · {held.cluster}</li>)}</ul>
+          <Command text="flotilla restore confirm" />
+        </div>
+      ) : <span className="row"><Badge tone="ok">{t("Off")}</Badge><span className="muted small">{t("It is on only after a restore from a backup.")}</span></span>}
+    </Card>
+  );
+}

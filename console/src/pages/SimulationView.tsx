@@ -1,0 +1,67 @@
+// The outcome of a simulated loss of a cluster.
+
+import { Link } from "wouter";
+import { slugOf, WORKLOADS } from "../api/resources";
+import type { Simulation, Subject } from "../api/types";
+import { t } from "../i18n";
+import { Badge, Empty, Meter, type Tone } from "../ui/parts";
+
+const VERDICTS: Record<string, [string, Tone]> = {
+  Moves: ["moves", "info"],
+  Covered: ["runs elsewhere too", "ok"],
+  Stays: ["stays", ""],
+  DoesNotFit: ["does not fit", "bad"],
+};
+
+export function subjectHref({ kind, namespace = "", name }: Subject): string | undefined {
+  const workload = WORKLOADS.find((one) => one.kind === kind);
+  return workload && `/workloads/${slugOf(workload)}/${namespace}/${name}`;
+}
+
+export function SimulationView({ simulation }: { simulation: Simulation }) {
+  const { totals, bindings, gains, notes = [] } = simulation;
+  if (bindings.length === 0) return <Empty title={t("Nothing runs in {cluster}", { cluster: simulation.cluster })} icon="check" />;
+  const most = Math.max(1, ...Object.values(gains));
+  return (
+    <div className="stack">
+      <div className="row wrap">
+        <Badge tone="info" plain>{t("{count} move", { count: totals.moves })}</Badge>
+        <Badge tone="ok" plain>{t("{count} run elsewhere too", { count: totals.covered })}</Badge>
+        <Badge plain>{t("{count} stay", { count: totals.stays })}</Badge>
+        <Badge tone={totals.doesNotFit > 0 ? "bad" : ""} plain>{t("{count} do not fit", { count: totals.doesNotFit })}</Badge>
+        <span className="muted small">{t("{count} replicas move", { count: totals.replicasMoved })}{totals.replicasWithoutRoom > 0 && ` · ${t("{count} replicas find no capacity", { count: totals.replicasWithoutRoom })}`}</span>
+      </div>
+      {notes.map((note) => <div className="banner" key={note}>{note}</div>)}
+      {Object.keys(gains).length > 0 && (
+        <div className="stack tight">
+          {Object.entries(gains).map(([cluster, gained]) => (
+            <div className="row" key={cluster}>
+              <span style={{ width: 140 }} className="ellipsis">{cluster}</span>
+              <div className="grow"><Meter tall parts={[{ value: gained }]} total={most} label={cluster} /></div>
+              <b style={{ width: 56 }} className="right">+{gained}</b>
+            </div>
+          ))}
+        </div>
+      )}
+      <div className="hscroll">
+        <table className="simple">
+          <thead><tr><th>{t("Workload")}</th><th>{t("Replicas")}</th><th>{t("Outcome")}</th><th>{t("Goes to")}</th></tr></thead>
+          <tbody>
+            {bindings.map(({ subject, verdict, replicas, to = [], reason }) => {
+              const [text, tone] = VERDICTS[verdict] ?? [verdict, ""];
+              const href = subjectHref(subject);
+              return (
+                <tr key={`${subject.kind}/${subject.namespace}/${subject.name}`}>
+                  <td>{href ? <Link href={href}>{subject.name}</Link> : subject.name}<div className="muted small">{subject.kind} · {subject.namespace}</div></td>
+                  <td>{replicas}</td>
+                  <td><Badge tone={tone}>{t(text)}</Badge>{reason && <div className="small muted">{reason}</div>}</td>
+                  <td>{to.map((target) => `${target.name} +${target.replicas ?? 0}`).join(", ") || <span className="muted">–</span>}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}

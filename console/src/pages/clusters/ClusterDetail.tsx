@@ -1,0 +1,137 @@
+// One cluster: conditions, capacity, nodes, what runs there, taints and labels, events, YAML.
+
+import { useState } from "react";
+import { Link } from "wouter";
+import { useLive, useLiveObject } from "../../api/live";
+import { formatBytes, formatCpu } from "../../api/quantity";
+import { BINDINGS, CLUSTERS, EVENTS, pathOf } from "../../api/resources";
+import type { KObject } from "../../api/types";
+import { useUrlState } from "../../app/urlState";
+import { t } from "../../i18n";
+import { perCluster, stateOfBinding, toneOfBinding } from "../../model/binding";
+import { capacityOf, isCordoned, nodesOf, stateOf } from "../../model/cluster";
+import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, Meter, PageHead, Problem, Stale, Tabs, usageTone } from "../../ui/parts";
+import { ObjectYaml } from "../../editor/ObjectYaml";
+import { ConditionTable } from "../ConditionTable";
+import { EventList } from "../EventList";
+import { subjectLink } from "../Overview";
+import { setCordoned } from "./actions";
+import { State } from "./Clusters";
+import { Nodes } from "./Nodes";
+import { RemoveDialog } from "./RemoveDialog";
+import { Taints } from "./Taints";
+
+export default function ClusterDetail({ name }: { name: string }) {
+  const live = useLiveObject(pathOf(CLUSTERS), name);
+  const [tab, setTab] = useUrlState("tab", "summary");
+  const [removing, setRemoving] = useState(false);
+  const crumbs = [{ text: t("Clusters"), to: "/clusters" }, { text: name }];
+  if (live.phase === "loading") return <><PageHead title={name} crumbs={crumbs} /><Loading /></>;
+  if (live.phase === "error" && live.error) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Problem error={live.error} retry={live.reload} /></section></>;
+  const cluster = live.object;
+  if (!cluster) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Empty title={t("There is no cluster {name}", { name })} icon="cluster" /></section></>;
+  const tabs = [
+    { id: "summary", text: t("Summary") },
+    { id: "workloads", text: t("Runs here") },
+    { id: "nodes", text: t("Nodes"), count: nodesOf(cluster).total },
+    { id: "taints", text: t("Taints and labels") },
+    { id: "events", text: t("Events") },
+    { id: "yaml", text: "YAML" },
+  ];
+  return (
+    <>
+      <PageHead title={name} crumbs={crumbs} badges={<State cluster={cluster} />}>
+        <Link className="btn" href={`/failover?cluster=${name}`}>{t("Simulate its loss")}</Link>
+        <Button icon={isCordoned(cluster) ? "play" : "pause"} onClick={() => void setCordoned(cluster, !isCordoned(cluster))}>{isCordoned(cluster) ? t("Uncordon") : t("Cordon")}</Button>
+        <Button kind="danger" icon="trash" onClick={() => setRemoving(true)}>{t("Remove…")}</Button>
+      </PageHead>
+      <Stale show={live.stale} />
+      <Tabs tabs={tabs} current={tab} onChange={setTab} label={t("Sections")} />
+      {tab === "summary" && <Summary cluster={cluster} />}
+      {tab === "workloads" && <RunsHere name={name} />}
+      {tab === "nodes" && <Nodes cluster={cluster} />}
+      {tab === "taints" && <Taints cluster={cluster} />}
+      {tab === "events" && <ClusterEvents name={name} />}
+      {tab === "yaml" && <ObjectYaml resource={CLUSTERS} object={cluster} />}
+      {removing && <RemoveDialog cluster={cluster} onClose={() => setRemoving(false)} />}
+    </>
+  );
+}
+
+function Summary({ cluster }: { cluster: KObject }) {
+  const { spec = {}, status = {} } = cluster;
+  return (
+    <div className="grid2">
+      <Card title={t("Capacity")}>
+        <div className="stack">
+          {(["cpu", "memory", "pods"] as const).map((resource) => {
+            const { allocatable, allocated } = capacityOf(cluster, resource);
+            const format = resource === "cpu" ? formatCpu : resource === "memory" ? formatBytes : String;
+            const title = { cpu: t("CPU"), memory: t("Memory"), pods: t("Pods") }[resource];
+            return (
+              <div className="stack tight" key={resource}>
+                <div className="row between"><span>{title}</span><span><b>{format(allocated)}</b> <span className="muted">/ {format(allocatable)}</span></span></div>
+                <Meter tall parts={[{ value: allocated, tone: usageTone(allocated / allocatable) }]} total={allocatable} label={title} />
+              </div>
+            );
+          })}
+          {!status.resourceSummary && <p className="muted small">{t("The cluster has not reported its capacity yet.")}</p>}
+        </div>
+      </Card>
+      <Card title={t("Details")}>
+        <KeyValues
+          entries={[
+            [t("State"), t(stateOf(cluster))],
+            [t("Mode"), spec.syncMode],
+            [t("Kubernetes"), status.kubernetesVersion],
+            [t("API server"), spec.apiEndpoint && <code>{spec.apiEndpoint}</code>],
+            [t("Provider"), spec.provider],
+            [t("Region"), spec.region],
+            [t("Zones"), spec.zones?.join(", ") ?? spec.zone],
+            [t("Labels"), <Labels labels={cluster.metadata.labels} />],
+            [t("Joined"), <Age at={cluster.metadata.creationTimestamp} ago />],
+            ["ID", spec.id && <code>{spec.id}</code>],
+          ]}
+        />
+      </Card>
+      <Card title={t("Conditions")} flush><ConditionTable object={cluster} /></Card>
+    </div>
+  );
+}
+
+function RunsHere({ name }: { name: string }) {
+  const live = useLive({ path: pathOf(BINDINGS) });
+  if (live.phase === "loading") return <Loading />;
+  if (live.phase === "error" && live.error) return <section className="card"><Problem error={live.error} retry={live.reload} /></section>;
+  const here = live.items.filter((binding) => binding.spec?.clusters?.some((target: { name: string }) => target.name === name));
+  if (here.length === 0) return <section className="card"><Empty title={t("Nothing runs in {cluster}", { cluster: name })} icon="workload" /></section>;
+  return (
+    <Card title={t("{count} objects", { count: here.length })} flush>
+      <div className="hscroll">
+        <table className="simple">
+          <thead><tr><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Replicas")}</th><th>{t("State here")}</th><th>{t("Everywhere")}</th></tr></thead>
+          <tbody>
+            {here.slice(0, 500).map((binding) => {
+              const own = perCluster(binding).find((one) => one.name === name);
+              const state = stateOfBinding(binding);
+              return (
+                <tr key={binding.metadata.uid}>
+                  <td><Link href={subjectLink(binding).replace("?tab=why", "")}>{binding.spec.resource.name}</Link><div className="muted small">{binding.spec.resource.kind}</div></td>
+                  <td>{binding.metadata.namespace}</td>
+                  <td>{own?.desired !== undefined ? `${own.ready ?? 0}/${own.desired}` : "–"}</td>
+                  <td>{own && <Badge tone={own.tone}>{t(own.state)}</Badge>}</td>
+                  <td><Badge tone={toneOfBinding(state)}>{t(state)}</Badge></td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
+function ClusterEvents({ name }: { name: string }) {
+  const live = useLive({ path: pathOf(EVENTS) });
+  return <Card flush><EventList live={live} filter={(event) => event.involvedObject?.kind === "Cluster" && event.involvedObject?.name === name || event.involvedObject?.namespace === `karmada-es-${name}`} /></Card>;
+}

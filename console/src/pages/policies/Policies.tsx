@@ -1,0 +1,69 @@
+// Propagation and override policies, with what each of them holds.
+
+import { Link } from "wouter";
+import { useLive } from "../../api/live";
+import { BINDINGS, pathOf, POLICIES, slugOf } from "../../api/resources";
+import type { KObject } from "../../api/types";
+import { usePrefs } from "../../app/prefs";
+import { useUrlState } from "../../app/urlState";
+import { t } from "../../i18n";
+import { policyOf } from "../../model/binding";
+import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../../ui/parts";
+import { DataTable, type TableColumn } from "../../ui/table";
+import { placementText, selectorsText } from "./describe";
+
+const TITLES: Record<string, string> = {
+  PropagationPolicy: "Propagation", ClusterPropagationPolicy: "Cluster propagation", OverridePolicy: "Override", ClusterOverridePolicy: "Cluster override",
+};
+
+export default function Policies() {
+  const { namespace } = usePrefs();
+  const [kind, setKind] = useUrlState("kind", "PropagationPolicy");
+  const [filter, setFilter] = useUrlState("q", "");
+  const resource = POLICIES.find((one) => one.kind === kind) ?? POLICIES[0]!;
+  const live = useLive({ path: pathOf(resource, namespace) });
+  const propagates = resource.kind.endsWith("PropagationPolicy");
+  const bindings = useLive(propagates ? { path: pathOf(BINDINGS, namespace), limit: 1000 } : undefined);
+  const held = new Map<string, number>();
+  for (const binding of bindings.items) {
+    const policy = policyOf(binding);
+    if (policy?.kind === resource.kind) held.set(`${policy.namespace ?? ""}/${policy.name}`, (held.get(`${policy.namespace ?? ""}/${policy.name}`) ?? 0) + 1);
+  }
+  const heldBy = (policy: KObject) => held.get(`${policy.metadata.namespace ?? ""}/${policy.metadata.name}`) ?? 0;
+  const rows = filter ? live.items.filter((one) => JSON.stringify([one.metadata.name, one.spec?.resourceSelectors]).toLowerCase().includes(filter.toLowerCase())) : live.items;
+  const columns: TableColumn<KObject>[] = [
+    { id: "name", title: t("Name"), width: "minmax(160px, 1.3fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(100px, 0.8fr)", cell: (one: KObject) => one.metadata.namespace, sort: (one: KObject) => one.metadata.namespace ?? "" }] : []),
+    { id: "selects", title: t("Selects"), width: "minmax(200px, 1.8fr)", cell: (one) => <span title={selectorsText(one)}>{selectorsText(one)}</span> },
+    { id: "placement", title: propagates ? t("Places in") : t("Changes in"), width: "minmax(200px, 2fr)", cell: (one) => <span title={placementText(one)}>{placementText(one)}</span> },
+    ...(propagates
+      ? [
+          { id: "priority", title: t("Priority"), width: "84px", cell: (one: KObject) => one.spec?.priority ?? 0, sort: (one: KObject) => one.spec?.priority ?? 0 },
+          { id: "holds", title: t("Holds"), width: "130px", cell: (one: KObject) => (heldBy(one) > 0 ? <Badge tone="info" plain>{t("{count} objects", { count: heldBy(one) })}</Badge> : <span className="muted">{t("unused")}</span>), sort: heldBy },
+        ]
+      : []),
+    { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} />, sort: (one) => -Date.parse(one.metadata.creationTimestamp ?? "") },
+  ];
+  return (
+    <>
+      <PageHead title={t("Policies")}>
+        <Link className="btn primary" href={`/policies/new/${resource.kind}`}>{t("New policy")}</Link>
+      </PageHead>
+      <Stale show={live.stale} />
+      <div className="toolbar">
+        <Segmented label={t("Kind")} value={resource.kind} onChange={setKind} options={POLICIES.map((one) => ({ id: one.kind, text: t(TITLES[one.kind] ?? one.kind) }))} />
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name or selector")} value={filter} onChange={(event) => setFilter(event.target.value)} />
+      </div>
+      <DataTable
+        label={t("Policies")}
+        live={live}
+        rows={rows}
+        columns={columns}
+        rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`}
+        href={(one) => `/resources/${slugOf(resource)}/${one.metadata.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata.name}`}
+        filtered={filter !== ""}
+        empty={<Empty title={t("No policies of this kind")} icon="policy"><p>{propagates ? t("A propagation policy selects objects and says in which clusters they run.") : t("An override policy changes objects for some clusters.")}</p><Link className="btn" href={`/policies/new/${resource.kind}`}>{t("New policy")}</Link></Empty>}
+      />
+    </>
+  );
+}

@@ -1,0 +1,86 @@
+// The list of any kind, with the columns the server prints.
+
+import { Link } from "wouter";
+import { type Column, type Row, useLive } from "../../api/live";
+import { pathOf, slugOf, useResource } from "../../api/resources";
+import { usePrefs } from "../../app/prefs";
+import { useUrlState } from "../../app/urlState";
+import { t } from "../../i18n";
+import { Age, Empty, Loading, PageHead, Problem, Stale } from "../../ui/parts";
+import { DataTable, type TableColumn } from "../../ui/table";
+
+const isAge = (column: Column) => column.name.toLowerCase() === "age";
+
+/** Kinds of Karmada have titles in capitals. */
+const titleOf = (column: Column) => (column.name === column.name.toUpperCase() && column.name.length > 3 || isAge(column) ? column.name.charAt(0) + column.name.slice(1).toLowerCase() : column.name);
+
+const widthOf = (column: Column) => (column.type === "integer" || column.type === "boolean" ? "100px" : isAge(column) ? "80px" : "minmax(110px, 1fr)");
+
+function cellOf(row: Row, column: Column, index: number) {
+  if (isAge(column)) return <Age at={row.metadata.creationTimestamp} />;
+  const value = row.cells[index];
+  const text = value == null || value === "" ? "–" : column.format === "date" || column.type === "date" ? "" : String(value);
+  return text ? <span title={text}>{text}</span> : <Age at={String(value)} />;
+}
+
+export default function ResourceList({ slug }: { slug: string }) {
+  const { resource, error, pending } = useResource(slug);
+  const { namespace } = usePrefs();
+  const [filter, setFilter] = useUrlState("q", "");
+  const [labelSelector, setLabelSelector] = useUrlState("labels", "");
+  const live = useLive<Row>(resource ? { path: pathOf(resource, namespace), table: true, labelSelector: labelSelector || undefined } : undefined);
+  if (pending) return <><PageHead title={slug.split("~")[2] ?? slug} /><Loading /></>;
+  if (!resource) return <><PageHead title={slug.split("~")[2] ?? slug} /><section className="card">{error ? <Problem error={error} /> : <Empty title={t("The control plane does not serve this kind")} />}</section></>;
+  const needle = filter.toLowerCase();
+  const rows = needle ? live.items.filter((row) => `${row.metadata.namespace ?? ""} ${row.cells.join(" ")}`.toLowerCase().includes(needle)) : live.items;
+  const shown = live.columns.map((column, index) => ({ column, index })).filter(({ column }) => column.priority === 0 && column.name !== "Name");
+  const columns: TableColumn<Row>[] = [
+    { id: "name", title: t("Name"), width: "minmax(200px, 2fr)", cell: (row) => row.metadata.name, sort: (row) => row.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row: Row) => row.metadata.namespace, sort: (row: Row) => row.metadata.namespace ?? "" }] : []),
+    ...shown.map(({ column, index }) => ({
+      id: column.name,
+      title: t(titleOf(column)),
+      width: widthOf(column),
+      cell: (row: Row) => cellOf(row, column, index),
+      sort: (row: Row) => (isAge(column) ? -Date.parse(row.metadata.creationTimestamp ?? "") : typeof row.cells[index] === "number" ? (row.cells[index] as number) : String(row.cells[index] ?? "")),
+    })),
+  ];
+  return (
+    <>
+      <PageHead title={resource.kind} crumbs={[{ text: t("All kinds"), to: "/resources" }, { text: resource.group || "core" }, { text: resource.plural }]}>
+        <Link className="btn" href="/apply">{t("Create")}</Link>
+      </PageHead>
+      <Stale show={live.stale} />
+      <div className="toolbar">
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter the rows")} value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <LabelInput key={labelSelector} value={labelSelector} onChange={setLabelSelector} />
+      </div>
+      <DataTable
+        label={resource.kind}
+        live={live}
+        rows={rows}
+        columns={columns}
+        rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`}
+        href={(row) => `/resources/${slugOf(resource)}/${row.metadata.namespace ? `${row.metadata.namespace}/` : ""}${encodeURIComponent(row.metadata.name)}`}
+        filtered={filter !== "" || labelSelector !== ""}
+        empty={<Empty title={t("No {kind} here", { kind: resource.plural })} icon="resource"><Link className="btn" href="/apply">{t("Plan and apply")}</Link></Empty>}
+      />
+    </>
+  );
+}
+
+/** The label selector is sent to the server when the field is left or Enter is pressed. */
+function LabelInput({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  return (
+    <input
+      className="input"
+      type="search"
+      aria-label={t("Label selector")}
+      placeholder={t("Label selector, such as app=web")}
+      style={{ width: 270 }}
+      defaultValue={value}
+      onBlur={(event) => onChange(event.target.value.trim())}
+      onKeyDown={(event) => event.key === "Enter" && onChange(event.currentTarget.value.trim())}
+    />
+  );
+}

@@ -1,0 +1,113 @@
+// Why an object is where it is: the verdict, the graph of stages, and every stage with its reasons.
+
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { type ApiError, getJson, query } from "../../api/client";
+import { apiVersionOf, type Resource } from "../../api/resources";
+import type { KObject, Stage, Why } from "../../api/types";
+import { t } from "../../i18n";
+import { Age, Badge, Button, Card, Command, Loading, Problem, type Tone } from "../../ui/parts";
+import { WhyGraph } from "./WhyGraph";
+import "./why.css";
+
+const TONES: Record<string, Tone> = { Done: "ok", Waiting: "info", Failed: "bad", Ahead: "" };
+export const toneOfStage = (state: string): Tone => TONES[state] ?? "warn";
+
+const TITLES: Record<string, string> = {
+  template: "Template", policy: "Policy", binding: "Binding", scheduling: "Scheduling", overrides: "Overrides", work: "Works", members: "Members", status: "Status", dependencies: "Dependencies", quota: "Quota",
+};
+export const titleOfStage = (name: string) => t(TITLES[name] ?? name);
+
+export function WhyView({ resource, object, binding }: { resource: Resource; object: KObject; binding?: KObject }) {
+  const { name, namespace } = object.metadata;
+  const why = useQuery<Why, ApiError>({
+    // The versions make the answer follow the objects.
+    queryKey: ["why", resource.kind, namespace, name, object.metadata.resourceVersion, binding?.metadata.resourceVersion],
+    queryFn: () => getJson(`/flotilla/v1alpha1/why${query({ apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name })}`),
+    placeholderData: (before) => before,
+  });
+  const [chosen, setChosen] = useState<string>();
+  if (why.isPending) return <Loading />;
+  if (why.error) return <section className="card"><Problem error={why.error} retry={() => void why.refetch()} /></section>;
+  const { stages, verdict, nextStep, state } = why.data;
+  const stop = stages.find((stage) => stage.state === "Failed" || stage.state === "Waiting");
+  const shown = stages.find((stage) => stage.name === chosen) ?? stop ?? stages[0];
+  return (
+    <div className="stack loose">
+      <section className={`card verdict ${toneOfStage(state)}`}>
+        <div className="grow">
+          <h2>{capital(verdict)}</h2>
+          {nextStep && <p><b>{t("Next step")}:</b> {capital(nextStep)}</p>}
+        </div>
+        <Button icon="refresh" label={t("Refresh")} onClick={() => void why.refetch()} />
+      </section>
+      <Card title={t("From template to members")} flush>
+        <WhyGraph why={why.data} binding={binding} chosen={shown?.name ?? ""} onChoose={setChosen} />
+      </Card>
+      <div className="why-details">
+        <ol className="why-steps" aria-label={t("Stages")}>
+          {stages.map((stage) => (
+            <li key={stage.name}>
+              <button type="button" aria-pressed={stage.name === shown?.name} onClick={() => setChosen(stage.name)}>
+                <span className={`dot ${toneOfStage(stage.state)}`} />
+                <span className="grow">{titleOfStage(stage.name)}</span>
+                <span className="small muted">{t(stage.state)}</span>
+              </button>
+            </li>
+          ))}
+        </ol>
+        {shown && <StageCard stage={shown} />}
+      </div>
+      <Command text={`flotilla why ${resource.kind.toLowerCase()}/${name}${namespace ? ` -n ${namespace}` : ""}`} />
+    </div>
+  );
+}
+
+const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function StageCard({ stage }: { stage: Stage }) {
+  return (
+    <Card title={titleOfStage(stage.name)} actions={<><span className="muted small">{stage.since && <Age at={stage.since} ago />}</span><Badge tone={toneOfStage(stage.state)}>{t(stage.state)}</Badge></>}>
+      <div className="stack">
+        <p>{stage.summary}</p>
+        {stage.nextStep && <div className="banner"><span>{capital(stage.nextStep)}</span></div>}
+        {stage.data?.attempts?.length > 0 ? <Scheduling data={stage.data} /> : null}
+        {stage.details && stage.details.length > 0 && (
+          <ul className="reasons">
+            {stage.details.map((detail, index) => <li key={index}>{detail}</li>)}
+          </ul>
+        )}
+      </div>
+    </Card>
+  );
+}
+
+/** The decision of the scheduler as a table: one row for each cluster it considered. */
+function Scheduling({ data }: { data: any }) {
+  const attempt = data.attempts.at(-1);
+  const result = new Map<string, number>((data.clusters ?? []).map((target: any) => [target.name, target.replicas]));
+  const plugins: string[] = [...new Set<string>((attempt.candidates ?? []).flatMap((one: any) => (one.scores ?? []).map((score: any) => score.plugin)))];
+  return (
+    <div className="hscroll">
+      <table className="simple">
+        <thead><tr><th>{t("Cluster")}</th>{plugins.map((plugin) => <th key={plugin}>{plugin}</th>)}<th>{t("Capacity for")}</th><th>{t("Assigned")}</th></tr></thead>
+        <tbody>
+          {(attempt.candidates ?? []).map((one: any) => (
+            <tr key={one.cluster}>
+              <td>{one.cluster}</td>
+              {plugins.map((plugin) => <td key={plugin}>{one.scores?.find((score: any) => score.plugin === plugin)?.score ?? "–"}</td>)}
+              <td>{one.available ?? "–"}</td>
+              <td>{result.has(one.cluster) ? <b>{result.get(one.cluster) ?? t("yes")}</b> : "–"}</td>
+            </tr>
+          ))}
+          {(attempt.leftOut ?? []).map((one: any) => (
+            <tr key={one.cluster ?? one.name}>
+              <td>{one.cluster ?? one.name}</td>
+              <td colSpan={plugins.length + 2}><Badge tone="bad">{t("left out")}</Badge> {one.reason ?? one.message ?? one.plugin}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
