@@ -52,6 +52,7 @@ check: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked -p xtask
+	@tools/deny
 
 fmt:
 	cargo fmt --all

@@ -360,3 +360,30 @@ fn wait_for_reload(replicas: &Replicas, times: usize) {
         });
     }
 }
+
+#[test]
+fn without_its_kms_plugin_a_server_is_alive_but_not_ready_and_stores_no_secret() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("config.yaml");
+    let endpoint = format!("unix://{}/absent.sock", path(folder.path()));
+    let kms = format!("[{{kms: {{apiVersion: v2, name: absent, endpoint: '{endpoint}', timeout: 1s}}}}]");
+    std::fs::write(&file, configuration(&kms)).expect("written");
+    let mut command = Command::new(binary());
+    command.args(["server", "--bind", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
+    command.args(["--encryption-provider-config", path(&file)]).stdin(std::process::Stdio::null());
+    let log = std::fs::File::create(folder.path().join("server.log")).expect("a log file");
+    let mut server = command.stderr(log).spawn().expect("the server starts");
+    let kubeconfig = folder.path().join("karmada-apiserver.config");
+    let kubectl = |arguments: &[&str]| e2e::flotilla::kubectl(&kubeconfig, arguments);
+    eventually("the server is alive", CROSSING, || {
+        kubeconfig.exists() && kubectl(&["get", "--raw", "/livez"]).stdout.starts_with(b"ok")
+    });
+    let ready = text(&kubectl(&["get", "--raw", "/readyz?verbose"]));
+    let refused = text(&kubectl(&["create", "secret", "generic", "a", "--from-literal=value=x"]));
+    let others = kubectl(&["create", "configmap", "a", "--from-literal=value=x"]);
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(ready.contains("[-]kms-providers failed"), "{ready}");
+    assert!(refused.contains("/core/secrets/default/a cannot be encrypted: kms provider absent"), "{refused}");
+    succeed(others);
+}

@@ -85,6 +85,10 @@ impl Rewriter {
         progress.running = false;
         progress.passes += 1;
         progress.error = outcome.as_ref().err().map(ToString::to_string);
+        if outcome.is_ok() {
+            // Values that others wrote meanwhile were counted too.
+            progress.remaining = 0;
+        }
         if let Err(error) = &outcome {
             tracing::warn!(%error, "rewriting stored values failed; will retry");
         }
