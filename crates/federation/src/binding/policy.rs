@@ -141,6 +141,11 @@ impl Detector {
             .collect();
         for (api_version, kind, namespace) in kinds.into_iter().filter(|_| !policy.id.is_empty()) {
             let gvk = GroupVersion::parse(api_version).unwrap_or_default().kind(kind);
+            // Karmada's own objects are no templates. A policy that selects policies would even release itself, which
+            // fails because its id cannot be removed, so it could never be deleted.
+            if self.plane.settings.skipped_apis.contains(&gvk) {
+                continue;
+            }
             let objects = match self.plane.templates.mirror(&gvk) {
                 Some(mirror) => mirror.list_by(BY_CLAIM, &policy.id),
                 None => match self.plane.templates.resource_of(&gvk).await {
@@ -170,6 +175,9 @@ impl Detector {
                 (_, namespace) => namespace,
             };
             let template = Template::new(&wanted.api_version, &wanted.kind, namespace, &wanted.name);
+            if self.plane.settings.skipped_apis.contains(&template.gvk()) {
+                continue;
+            }
             if let Err(status) = self.preempt_one(policy, &template).await {
                 failure.get_or_insert(status);
             }
