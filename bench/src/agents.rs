@@ -121,7 +121,7 @@ fn per_agent_kib(results: &Results, sample: &Sample) -> f64 {
 
 pub fn details(results: &Results) -> String {
     let mut text = format!(
-        "{} `flotilla agent` processes, each beside a `flotilla member` with one node, all on this machine; all clusters were ready \
+        "{} `flotilla agent` processes, each next to a `flotilla member` with one node, all on this machine; all clusters were ready \
          {:.1} s after the first agent started. The plane alone: {:.0} MiB, {:.2} % of a core. An agent: {:.1} MiB resident, {:.1} MiB \
          without file pages, {:.2} % of a core; a member: {:.1} MiB without file pages, {:.2} % of a core. No comparison: Karmada was \
          not run at this size.\n",

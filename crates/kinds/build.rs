@@ -27,7 +27,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut definitions = collect();
-    let facts = facts::read(&fs::read_to_string(FACTS).expect("the table of facts is beside the sources"));
+    let facts = facts::read(&fs::read_to_string(FACTS).expect("the table of facts is next to the sources"));
     let defaults = facts::apply(&facts, &mut definitions);
     let described = encode(&definitions);
     let compact = encode(&without_texts(&definitions, &defaults));

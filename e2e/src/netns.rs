@@ -210,7 +210,7 @@ mod tests {
             one.cut(cut);
             assert!(!connects(address), "{cut:?}");
             one.restore();
-            assert!(connects(address), "{cut:?} mended");
+            assert!(connects(address), "{cut:?} restored");
         }
         let listener = TcpListener::bind((one.host, 0)).expect("our end has an address");
         drop(listener);

@@ -118,7 +118,7 @@ fn problems_of_a_testbed_are_found_and_their_repairs_work() {
 /// A pod without a kubelet keeps the status it is given.
 fn pods_are_found_with_their_events(bed: &Testbed) {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: sick, namespace: default},
-        spec: {schedulerName: nobody, containers: [{name: main, image: 'registry.invalid/none:1'}]}}";
+        spec: {schedulerName: none, containers: [{name: main, image: 'registry.invalid/none:1'}]}}";
     let event =
         "{apiVersion: v1, kind: Event, metadata: {name: sick.1, namespace: default}, type: Warning, reason: Failed,
         message: 'manifest unknown', involvedObject: {apiVersion: v1, kind: Pod, namespace: default, name: sick},

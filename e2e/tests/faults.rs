@@ -55,7 +55,7 @@ fn every_process_fault_takes_effect_and_heals() {
     assert!(!creates(&kubeconfig, "full"), "the disk is full");
     assert!(kubectl(&kubeconfig, &["get", "cm", "x"]).status.success(), "reads need no disk space");
     full.heal();
-    eventually("there is disk space again", LIMIT, || creates(&kubeconfig, "room"));
+    eventually("there is disk space again", LIMIT, || creates(&kubeconfig, "space"));
     assert!(shim.hits().writes > 0);
 
     let moved = target.inject(Fault::Clock { seconds: 86_400 }).expect("a shim");
@@ -65,7 +65,7 @@ fn every_process_fault_takes_effect_and_heals() {
         let asked = kubectl(&kubeconfig, &["get", "cm", name, "-o=jsonpath={.metadata.creationTimestamp}"]);
         String::from_utf8_lossy(&asked.stdout).into_owned()
     };
-    assert!(age("tomorrow")[..10] > age("room")[..10], "{} is not after {}", age("tomorrow"), age("room"));
+    assert!(age("tomorrow")[..10] > age("space")[..10], "{} is not after {}", age("tomorrow"), age("space"));
 
     let paused = target.inject(Fault::Pause).expect("it runs");
     assert!(!creates(&kubeconfig, "paused"));

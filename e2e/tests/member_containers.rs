@@ -242,9 +242,9 @@ spec:
   template:
     spec:
       restartPolicy: Never
-      initContainers: [{name: ready, image: IMAGE, command: [sh, -c, "echo 1 > /room/a; echo 2 > /room/b"], volumeMounts: [{name: room, mountPath: /room}]}]
-      containers: [{name: sum, image: IMAGE, command: [sh, -c, "cat /room/* | wc -l"], volumeMounts: [{name: room, mountPath: /room}]}]
-      volumes: [{name: room, emptyDir: {}}]
+      initContainers: [{name: ready, image: IMAGE, command: [sh, -c, "echo 1 > /shared/a; echo 2 > /shared/b"], volumeMounts: [{name: shared, mountPath: /shared}]}]
+      containers: [{name: sum, image: IMAGE, command: [sh, -c, "cat /shared/* | wc -l"], volumeMounts: [{name: shared, mountPath: /shared}]}]
+      volumes: [{name: shared, emptyDir: {}}]
 ---
 apiVersion: v1
 kind: PersistentVolume

@@ -233,7 +233,7 @@ fn statuses_are_equal(fleet: &Mixed) {
         let known =
             String::from_utf8_lossy(&kubectl(&fleet.plane.kubeconfig, &["get", "cluster", cluster, nodes]).stdout)
                 .parse::<u32>();
-        assert!(known.is_ok_and(|ready| ready >= 1), "{cluster} tells of its nodes");
+        assert!(known.is_ok_and(|ready| ready >= 1), "{cluster} reports its nodes");
     }
 }
 

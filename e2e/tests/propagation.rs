@@ -254,8 +254,8 @@ fn members_answer_through_the_proxy_as_the_caller(fleet: &Fleet) {
     );
     assert!(created.status.success(), "{}", text(&created));
     fleet.in_member("member1", &["get", "cm", "through-the-proxy", "-o=name"], "configmap/through-the-proxy");
-    let missing = fleet.kubectl(&["get", "--raw", &path("nobody", "/api")]);
-    assert!(!missing.status.success() && text(&missing).contains("nobody"), "{}", text(&missing));
+    let missing = fleet.kubectl(&["get", "--raw", &path("missing", "/api")]);
+    assert!(!missing.status.success() && text(&missing).contains("missing"), "{}", text(&missing));
 }
 
 fn deletions_and_changes_in_a_member_are_reverted(fleet: &Fleet) {

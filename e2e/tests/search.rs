@@ -288,10 +288,10 @@ fn streams_and_scales_reach_the_member(fleet: &SearchFleet) {
 
 fn permissions_are_those_of_the_caller(fleet: &SearchFleet) {
     let forbidden = "cannot get resource \"proxying/proxy\" in API group \"search.karmada.io\"";
-    fleet.refused(&["--as=nobody", "get", "configmaps"], "orbidden");
-    let asked = fleet.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
+    fleet.refused(&["--as=stranger", "get", "configmaps"], "orbidden");
+    let asked = fleet.plane.kubectl(&["--as=stranger", "get", "--raw", &format!("{PROXY}/api/v1/configmaps")]);
     assert!(text(&asked).contains(forbidden), "{}", text(&asked));
-    let asked = fleet.plane.kubectl(&["--as=nobody", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
+    let asked = fleet.plane.kubectl(&["--as=stranger", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
     assert!(text(&asked).contains("cannot get resource \"search/api\""), "{}", text(&asked));
     let rules = "
 apiVersion: rbac.authorization.k8s.io/v1

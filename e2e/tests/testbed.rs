@@ -222,7 +222,7 @@ fn every_fault_takes_effect_and_heals() {
     bed.run_ok(&["fault", "member1", "kill"]);
     bed.run_ok(&["fault", "member2", "errors"]);
     bed.run_ok(&["fault", "member3", "partition"]);
-    assert!(text(&bed.kubectl("member2", &["get", "--raw", "/readyz"])).contains("told to fail"));
+    assert!(text(&bed.kubectl("member2", &["get", "--raw", "/readyz"])).contains("set to fail"));
     bed.wait_ready("member1", "False");
     bed.wait_ready("member2", "False");
     bed.wait_ready("member3", "Unknown");

@@ -1,4 +1,4 @@
-//! Counts the crates that define a public type of the same name: a reader who greps for it must find one meaning.
+//! Counts the crates that define a public type of the same name: a search for it must find one meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

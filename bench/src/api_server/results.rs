@@ -69,7 +69,7 @@ impl Results {
         }
         for grown in self.growth.iter().filter(|grown| grown.figures.refused > 0) {
             let Grown { side, size, operation, figures } = grown;
-            refusals.push(format!("{operation} beside {size}: {side:?} refused {}", figures.refused));
+            refusals.push(format!("{operation} with {size} objects: {side:?} refused {}", figures.refused));
         }
         refusals
     }

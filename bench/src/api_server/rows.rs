@@ -57,8 +57,7 @@ pub fn rows(report: &Results) -> Vec<Row> {
     rows.extend(row("watch fan-out, server CPU per delivery", "µs", Better::Lower, watch(|f| f.server_cpu_us), None));
     for growth in growth(report).iter().filter(|growth| growth.side == Side::Flotilla) {
         let most = growth.sizes.last().map_or(0, |size| size.0);
-        let what =
-            format!("API server: {} beside {} objects, p50 over that beside few", growth.operation, grouped(most));
+        let what = format!("API server: {} with {} objects, p50 over that with few", growth.operation, grouped(most));
         let target = Some(RowTarget::Below(GROWTH_FACTOR_MAX));
         rows.push(Row::new(what, "", Better::Lower, growth.factor, None, target));
     }

@@ -230,7 +230,7 @@ fn check_decisions(server: &KubeApiServer) {
     }
 }
 
-/// Writes policy as jane, who may write it but holds few permissions, and compares the refusals word for word.
+/// Writes policy as jane, with permission to write it and few others, and compares the refusals word for word.
 fn check_escalation(server: &KubeApiServer) {
     let jane = User::new("jane", &["dev", "system:authenticated"]);
     let (group, rbac) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");

@@ -32,7 +32,7 @@ impl Disturbance {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let due = |count: u64| count.wrapping_mul(percent) / 100;
         if due(number.wrapping_add(1)) > due(number) {
-            return Err(Status::unavailable("this server was told to fail"));
+            return Err(Status::unavailable("this server is set to fail"));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub struct ExtensionRequest {
 pub trait Extension: Send + Sync {
     fn handles(&self, path: &str) -> bool;
 
-    /// It decides by itself who may ask; otherwise the rights to its path count.
+    /// True if it authorizes callers itself; otherwise they need permission for its path.
     fn judges_callers(&self) -> bool {
         false
     }

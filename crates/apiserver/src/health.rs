@@ -28,7 +28,7 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
     let engine = server.objects.store().engine();
     let stored = store_check(server).await;
     let mut checks = vec![("ping", Ok(())), (engine, stored.clone())];
-    // A server that is still starting is alive: only those who ask whether it is ready need to hear of it.
+    // A server that is still starting is alive, but not ready.
     if endpoint != "livez" {
         checks.push(("informer-sync", ready_check(server)));
         checks.extend(server.health_checks().filter_map(|check| Some((check.name(), check.check()?))));

@@ -1,4 +1,4 @@
-//! Webhooks as clients and their authors know them: who is asked about what, and what the answers do.
+//! Webhooks: which are called for which requests, and the effect of their responses.
 
 mod admission_world;
 

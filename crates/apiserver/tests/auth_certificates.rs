@@ -1,4 +1,4 @@
-//! Signing requests: who may approve and sign for which signer, which subjects are refused, which names a request may have.
+//! Signing requests: permissions to approve and sign for a signer, rejected subjects, allowed names of a request.
 
 mod auth_world;
 

@@ -21,6 +21,7 @@ use membership::registration::{Registration, ReportSecrets};
 use membership::renewal::AgentKubeconfig;
 use tokio_util::sync::CancellationToken;
 
+use crate::karmada_flags::{OfAgent, UnusedFlags, without_logging_gates};
 use crate::termination::Termination;
 
 /// File with the namespace of the pod this runs in.
@@ -45,6 +46,8 @@ pub struct AgentArgs {
     // Not part of RunArgs: clap treats an optional group with flattened arguments as absent.
     #[command(flatten)]
     location: ClusterLocationArgs,
+    #[command(flatten)]
+    unused: UnusedFlags<OfAgent>,
 }
 
 #[derive(Subcommand)]
@@ -135,7 +138,10 @@ struct RunArgs {
 pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
     match args {
         AgentArgs { command: Some(AgentCommand::Manifest(args)), .. } => manifest::run(console, &args),
-        AgentArgs { agent: Some(args), location, .. } => run_agent(args, location.location()).await,
+        AgentArgs { agent: Some(args), location, unused, .. } => {
+            unused.warn();
+            run_agent(args, location.location()).await
+        }
         AgentArgs { .. } => bail!("--karmada-kubeconfig FILE and --cluster-name NAME are required"),
     }
 }
@@ -193,7 +199,9 @@ impl RunArgs {
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
             member: ClusterClient::connect(Endpoint::Remote(member)).context("cannot connect to the member")?,
             registration,
-            features: Arc::new(Features::flotilla().with(&self.feature_gates).context("--feature-gates")?),
+            features: Arc::new(
+                Features::flotilla().with(&without_logging_gates(&self.feature_gates)).context("--feature-gates")?,
+            ),
             clock: Arc::new(reconcile::SystemClock),
             metrics,
             settings,
@@ -289,6 +297,10 @@ mod tests {
         assert_eq!(args.agent.map(|agent| agent.cluster_name).as_deref(), Some("m"));
         let location = args.location.location();
         assert_eq!((location.region.as_str(), location.zones.len()), ("north", 2));
+        let karmadas = "--karmada-kubeconfig=f --cluster-name=m --controllers=*,certRotation --kube-api-qps=40 \
+            --cert-rotation-checking-interval=5m --leader-elect-lease-duration=15s --concurrent-cluster-syncs=5";
+        let args = read(karmadas).expect("an agent with the flags of karmada-agent");
+        assert!(args.agent.is_some());
         let args = read("manifest --cluster-name m --cluster-region north").expect("a manifest");
         assert!(args.agent.is_none() && args.command.is_some());
         assert!(read("--cluster-name m").is_err());

@@ -12,6 +12,7 @@ mod host;
 mod identity;
 mod image;
 mod instance;
+mod karmada_flags;
 mod limits;
 mod man;
 mod manager;

@@ -120,7 +120,11 @@ impl PropagationArgs {
     pub fn read(self) -> anyhow::Result<Propagation> {
         let defaults = if self.compat.is_some() { Features::default() } else { Features::flotilla() };
         let mut chosen = Propagation {
-            features: Arc::new(defaults.with(&self.feature_gates).context("--feature-gates")?),
+            features: Arc::new(
+                defaults
+                    .with(&crate::karmada_flags::without_logging_gates(&self.feature_gates))
+                    .context("--feature-gates")?,
+            ),
             allow_no_execute_taint_policy: self.allow_no_execute_taint_policy.unwrap_or(self.compat.is_none()),
             agent_approval: match (&self.agent_approval, &self.compat) {
                 (Some(which), _) => which.parse().map_err(anyhow::Error::msg)?,

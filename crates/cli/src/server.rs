@@ -15,6 +15,8 @@ pub struct ServerArgs {
     enable_admission_plugins: Vec<String>,
     #[command(flatten)]
     propagation: crate::propagation::PropagationArgs,
+    #[command(flatten)]
+    unused: crate::karmada_flags::UnusedFlags<crate::karmada_flags::OfServer>,
 }
 
 /// The flags alone, for control planes that the manager runs.
@@ -26,6 +28,7 @@ struct ServerLine {
 }
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
+    args.unused.warn();
     let options = args.into_options()?;
     let mut termination = Termination::listen()?;
     let started = std::time::Instant::now();

@@ -75,5 +75,5 @@ async fn network_only(client: &ClusterClient, remote: RemoteConfig) {
 
     let gone = RemoteConfig::new("https://127.0.0.1:1");
     let gone = ClusterClient::connect(Endpoint::Remote(gone)).expect("usable");
-    assert!(is_unreachable(&gone.get(at("x")).await.expect_err("nobody there")));
+    assert!(is_unreachable(&gone.get(at("x")).await.expect_err("no server")));
 }

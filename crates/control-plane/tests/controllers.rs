@@ -196,7 +196,7 @@ async fn owners_do_not_reach_into_other_namespaces() {
         "metadata": {"name": "wide", "ownerReferences": [reference]}});
     world.create("clusterroles", role).await;
     let events = core("events");
-    eventually("both are told why", async || {
+    eventually("both get the reason", async || {
         let list = world.client.list_all(ResourceRef::all(&events), Default::default()).await.expect("a list");
         let about = |name: &str| {
             list.items.iter().any(|event| {
@@ -209,7 +209,10 @@ async fn owners_do_not_reach_into_other_namespaces() {
     .await;
     assert!(world.find(&map("a", "child")).await.is_some(), "its owner is where it looks for it");
     let roles = GroupVersionResource::new("rbac.authorization.k8s.io", "v1", "clusterroles");
-    assert!(world.find(&ResourceRef::cluster(&roles, "wide")).await.is_some(), "nobody can say that it lost its owner");
+    assert!(
+        world.find(&ResourceRef::cluster(&roles, "wide")).await.is_some(),
+        "it is not known to have lost its owner"
+    );
     world.stop().await;
 }
 
@@ -271,7 +274,7 @@ async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_righ
     world.client.update(place_approval, approved, WriteOptions::default()).await.expect("an approval");
     world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;
 
-    // The administrator who asks here may do anything, and so may have certificates of nodes without approval.
+    // The administrator in this test may do anything, and so may have certificates of nodes without approval.
     world.create("certificatesigningrequests", ask("node", "kubernetes.io/kube-apiserver-client-kubelet")).await;
     let place = ResourceRef::cluster(&requests, "node");
     world.there(&place, |request| !request.str_at(&["status", "certificate"]).is_empty()).await;

@@ -67,7 +67,7 @@ struct ChangedSelector {
 }
 
 impl Explainer {
-    /// Plans with the permissions of a user: a user who may not apply a manifest does not see its effects.
+    /// Plans with the permissions of a user: without permission to apply a manifest, its effects are not shown.
     pub async fn plan(&self, user: User, manifests: Vec<Object>) -> Result<ChangePlan, Status> {
         let client = self.parts.client.impersonating(user);
         let mut plan = ChangePlan::default();

@@ -1,4 +1,4 @@
-//! Plans of callers who may not list all that a policy selects.
+//! Plans of callers without permission to list all that a policy selects.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::gather::{Explainer, ExplainerDeps};
 
-/// Refuses to list secrets to anyone who is impersonated.
+/// Refuses to list secrets to impersonated users.
 struct NoSecrets(Arc<dyn Backend>);
 
 #[async_trait]

@@ -58,7 +58,7 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() 
     };
     match tokio::time::timeout(DEADLINE, answer).await {
         Ok(answer) => answer,
-        Err(_) => panic!("waited in vain for {what}"),
+        Err(_) => panic!("timed out waiting for {what}"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Unified authentication: allows impersonation in a cluster of the users who may use its proxy.
+//! Unified authentication: allows impersonation in a cluster of the users with permission for its proxy.
 //!
 //! Every cluster with an impersonator secret gets a ClusterRole that may impersonate the users, service accounts and
-//! groups who are bound to a role over `clusters/proxy` (or over `proxying/proxy` of the search), and its binding. Both
+//! groups bound to a role over `clusters/proxy` (or over `proxying/proxy` of the search), and its binding. Both
 //! travel as Works that the cluster owns.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Notices pull clusters that fell silent, by the Leases their agents renew, and says so in their Ready condition.
 //!
-//! Push clusters need none of it: who looks after their status asks them directly.
+//! Push clusters need none of it: the controller of their status asks them directly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) 
     let mut first: Option<Duration> = None;
     let unseen = plane.vigil.look(plane.clock.now());
     if !unseen.is_zero() {
-        tracing::warn!(%unseen, "nobody watched for a while, or the clock was put right: that counts as no silence");
+        tracing::warn!(%unseen, "clusters were not observed for a while, or the clock was set: that time is not counted as missed heartbeats");
     }
     let clusters = plane.pull_clusters();
     seen.retain(|name, _| plane.cluster(name).is_some());

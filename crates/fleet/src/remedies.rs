@@ -1,6 +1,6 @@
 //! Says in the status of a cluster which remedies its conditions call for.
 //!
-//! Writes `status.remedyActions` of Clusters. Who acts on them is elsewhere.
+//! Writes `status.remedyActions` of Clusters. Other components act on them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -157,6 +157,6 @@ mod tests {
         check("cluster", "namespace", false);
         check("", "cluster", false);
         check(" * , -remedy ", "remedy", false);
-        check("*,nobody", "cluster", true);
+        check("*,unknown", "cluster", true);
     }
 }

@@ -1,6 +1,6 @@
 //! Puts taints on clusters and takes them off as ClusterTaintPolicies ask, by the conditions of the clusters.
 //!
-//! Writes `spec.taints` of Clusters. A policy that is deleted leaves its taints: who made it may want them to stay.
+//! Writes `spec.taints` of Clusters. A policy that is deleted leaves its taints: its author may want them to stay.
 
 pub mod lost;
 

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_pause_is_noticed_before_the_next_look() {
         let vigil = Vigil::new(Duration::from_secs(10), at(0));
-        assert_eq!(vigil.awake_since(at(500)), at(0), "nobody looks at all");
+        assert_eq!(vigil.awake_since(at(500)), at(0), "nothing was observed");
         vigil.look(at(0));
         assert_eq!(vigil.awake_since(at(10)), at(0));
         assert_eq!(vigil.awake_since(at(500)), at(500));

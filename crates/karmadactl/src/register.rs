@@ -104,6 +104,9 @@ pub struct RegisterArgs {
     /// Proxy through which the control plane reaches the cluster
     #[arg(long, default_value = "", hide_default_value = true, value_name = "URL")]
     proxy_server_address: String,
+    /// Accepted for compatibility with karmadactl: agents always renew their certificates
+    #[arg(long, hide = true)]
+    enable_cert_rotation: bool,
     /// Check the cluster without changing anything
     #[arg(long)]
     dry_run: bool,
@@ -119,6 +122,9 @@ enum Credentials {
 }
 
 pub async fn run(console: &Console, args: RegisterArgs) -> anyhow::Result<()> {
+    if args.enable_cert_rotation {
+        console.warn("--enable-cert-rotation has no effect: agents always renew their certificates");
+    }
     let credentials = args.credentials()?;
     let options = args.options(&credentials)?;
     console.note("[preflight] Running pre-flight checks");
@@ -270,6 +276,7 @@ mod tests {
         assert!(read("--cluster-name m3 --karmada-kubeconfig k --print-manifest-only").is_ok());
         assert!(read("10.0.0.1:5443 --karmada-kubeconfig k").is_ok(), "the address for the agent may differ");
         assert!(read("10.0.0.1:5443 --token abcdef.0123456789abcdef").is_ok());
+        assert!(read("10.0.0.1:5443 --token abcdef.0123456789abcdef --enable-cert-rotation").is_ok());
         for (line, problem) in [
             ("--cluster-name m3", "--token <TOKEN>"),
             ("--cluster-name m3", "<HOST:PORT>"),

@@ -89,7 +89,7 @@ async fn page(mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Un
 fn web() -> Value {
     json!({
         "terminationGracePeriodSeconds": 2,
-        "volumes": [{"name": "pages", "configMap": {"name": "pages"}}, {"name": "room", "emptyDir": {}},
+        "volumes": [{"name": "pages", "configMap": {"name": "pages"}}, {"name": "shared", "emptyDir": {}},
             {"name": "about", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}}],
         "containers": [{
             "name": "main",
@@ -97,7 +97,7 @@ fn web() -> Value {
             "env": [{"name": "PORT", "value": "8080"},
                 {"name": "GREETING", "valueFrom": {"configMapKeyRef": {"name": "pages", "key": "greeting"}}},
                 {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-            "volumeMounts": [{"name": "pages", "mountPath": "/www"}, {"name": "room", "mountPath": "/room"},
+            "volumeMounts": [{"name": "pages", "mountPath": "/www"}, {"name": "shared", "mountPath": "/shared"},
                 {"name": "about", "mountPath": "/about"}],
             "resources": {"limits": {"memory": "64Mi", "cpu": "500m"}},
             "ports": [{"containerPort": 8080, "name": "http"}],
@@ -192,13 +192,13 @@ async fn the_restart_policy_is_applied() {
     sick["livenessProbe"] = json!({"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 2});
     cluster.run("sick", json!({"terminationGracePeriodSeconds": 1, "containers": [sick]})).await;
     let mut ordered = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 2,
-        "volumes": [{"name": "room", "emptyDir": {}}], "containers": [main("cat /room/*; ls /room/side")],
-        "initContainers": [{"name": "first", "command": ["sh", "-c", "echo first > /room/1"]},
-            {"name": "side", "restartPolicy": "Always", "command": ["sh", "-c", "touch /room/side; exec sleep 1000"]},
-            {"name": "second", "command": ["sh", "-c", "echo second > /room/2"]}]});
+        "volumes": [{"name": "shared", "emptyDir": {}}], "containers": [main("cat /shared/*; ls /shared/side")],
+        "initContainers": [{"name": "first", "command": ["sh", "-c", "echo first > /shared/1"]},
+            {"name": "side", "restartPolicy": "Always", "command": ["sh", "-c", "touch /shared/side; exec sleep 1000"]},
+            {"name": "second", "command": ["sh", "-c", "echo second > /shared/2"]}]});
     for list in ["containers", "initContainers"] {
         for container in ordered[list].as_array_mut().expect("a list") {
-            container["volumeMounts"] = json!([{"name": "room", "mountPath": "/room"}]);
+            container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]);
         }
     }
     cluster.run("ordered", ordered).await;
@@ -226,7 +226,7 @@ async fn the_restart_policy_is_applied() {
     assert!(events.iter().any(|event| event.contains("failed liveness probe, will be restarted")), "{events:#?}");
 
     let pod = cluster.until("ordered", "done", phase("Succeeded")).await;
-    assert_eq!(logs(&cluster, "ordered", LogOptions::default()).await, "first\nsecond\n/room/side\n");
+    assert_eq!(logs(&cluster, "ordered", LogOptions::default()).await, "first\nsecond\n/shared/side\n");
     let side = &pod.items(&["status", "initContainerStatuses"])[1];
     assert!(side["state"]["terminated"].is_object(), "the sidecar stopped after the others: {side:#}");
     cluster.stop().await;

@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(records.newest(version("5", "u")).resource_version(), "5", "what the mirror overtook is forgotten");
         records.written(version("9", "u"));
         records.mirrored(&version("9", "u"));
-        assert_eq!(records.newest(version("8", "u")).resource_version(), "8", "the mirror told of it");
+        assert_eq!(records.newest(version("8", "u")).resource_version(), "8", "the mirror has it");
         records.written(version("9", "u"));
         assert_eq!(records.newest(version("8", "other")).resource_version(), "8", "another work of the same name");
     }

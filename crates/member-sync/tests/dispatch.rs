@@ -230,7 +230,7 @@ async fn a_conflict_with_a_copy_that_is_behind_is_resolved() {
 async fn a_suspended_work_is_not_sent_until_it_may_be() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({"suspendDispatching": true}));
-    eventually("told", "False/SuspendDispatching".to_owned(), || async {
+    eventually("reported", "False/SuspendDispatching".to_owned(), || async {
         condition(&*hub.get_work("m1", &name).await, "Dispatching")
     })
     .await;
@@ -314,7 +314,7 @@ async fn a_member_that_is_away_keeps_its_works_as_they_are_and_catches_up_when_i
         assert_eq!(hub.applied("m1", name).await, APPLIED);
     }
     assert_eq!(hub.applied("m1", &third).await, "");
-    assert!(hub.status_writes() <= writes + 1, "only that the third is being dispatched was told");
+    assert!(hub.status_writes() <= writes + 1, "only the dispatching of the third was reported");
     member.reopen();
     eventually("ready", "True/ClusterReady".to_owned(), || hub.readiness("m1")).await;
     eventually("made again", "True/ReCreateSuccessful".to_owned(), || hub.applied("m1", &first)).await;

@@ -87,8 +87,8 @@ async fn quotas_of_a_member_are_told_of_where_they_count() {
             tokio::time::sleep(Duration::from_secs(5)).await;
             member.api.seed(&gvr("", "resourcequotas"), quota("10m"));
             let start = tokio::time::Instant::now();
-            eventually("told", Some(Some(10)), left).await;
-            assert!(start.elapsed() < Duration::from_millis(500), "what limits is told at once");
+            eventually("reported", Some(Some(10)), left).await;
+            assert!(start.elapsed() < Duration::from_millis(500), "limits are reported at once");
         }
         syncing.stop().await;
     }

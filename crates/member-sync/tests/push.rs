@@ -137,7 +137,7 @@ async fn a_member_without_credentials_says_so_and_is_reached_once_they_are_there
     running.secret("m1", "b25l");
     eventually("applied", APPLIED.to_owned(), || running.hub.applied("m1", &sent)).await;
     running.secret("m1", "dHdv");
-    eventually("reached anew", Some("m1:two".to_owned()), || async { running.network.tokens.lock().last().cloned() })
+    eventually("reached again", Some("m1:two".to_owned()), || async { running.network.tokens.lock().last().cloned() })
         .await;
     let next = running.hub.work("m1", deployment("next", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || running.hub.applied("m1", &next)).await;
@@ -230,6 +230,6 @@ async fn in_safe_mode_only_what_was_never_there_is_made_and_the_rest_follows_at_
     eventually("deleted", "gone".to_owned(), || hub.applied("m1", &new)).await;
     eventually("brought back", true, || async { door.deployment("moved").await.is_some() }).await;
     assert!(door.deployment("new").await.is_none());
-    eventually("told", "True/Dispatching".to_owned(), || async { dispatching(moved_name.clone()).await.0 }).await;
+    eventually("reported", "True/Dispatching".to_owned(), || async { dispatching(moved_name.clone()).await.0 }).await;
     running.end().await;
 }

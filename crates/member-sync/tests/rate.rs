@@ -74,8 +74,8 @@ async fn a_thousand_works_to_one_real_member() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     eprintln!("works in the member: {:.0}/s", WORKS as f64 / start.elapsed().as_secs_f64());
-    eventually("told", WORKS, || async { hub.status_writes() }).await;
-    eprintln!("works told: {:.0}/s", WORKS as f64 / start.elapsed().as_secs_f64());
+    eventually("reported", WORKS, || async { hub.status_writes() }).await;
+    eprintln!("works reported: {:.0}/s", WORKS as f64 / start.elapsed().as_secs_f64());
     cancel.cancel();
     task.await.expect("ends in good order");
 }

@@ -40,7 +40,7 @@ pub struct UnregisterOptions {
 
 /// The identity used in the control plane.
 pub enum ControlPlaneAccess {
-    /// A user, who also revokes the agent's permissions.
+    /// A user; also revokes the agent's permissions.
     User(ClusterClient),
     /// The agent itself, which cannot revoke its own permissions.
     Agent(ClusterClient),

@@ -313,7 +313,7 @@ mod tests {
         }
 
         async fn import(&self, _: &Path, _: &[Reference]) -> Result<ImportOutcome, String> {
-            Err("no room".to_owned())
+            Err("no space".to_owned())
         }
     }
 
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(imports.stored, ["member3"]);
         assert_eq!(imports.not_needed, ["member1"]);
         assert_eq!(imports.failed, ["member2"]);
-        let failed = DistributionStep::Failed { member: "member2".to_owned(), why: "no room".to_owned() };
+        let failed = DistributionStep::Failed { member: "member2".to_owned(), why: "no space".to_owned() };
         assert!(steps.lock().contains(&failed));
     }
 

@@ -47,7 +47,7 @@ fn main() {
     let pods: Vec<Pod> = (0..PODS).map(|index| pod(index, &json!({}))).collect();
     let start = Instant::now();
     for pod in &pods {
-        let node = place(&cluster, pod, &VolumeNeeds::default()).node.expect("there is room");
+        let node = place(&cluster, pod, &VolumeNeeds::default()).node.expect("there is capacity");
         cluster.set_pod_on(pod, &node);
     }
     println!(
@@ -63,7 +63,7 @@ fn main() {
     let constraint = |key: &str| json!({"maxSkew": 9, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
     let spread = json!({"topologySpreadConstraints": [constraint("topology.kubernetes.io/zone"), constraint("kubernetes.io/hostname")]});
     measure("spread", &cluster, &new(spread));
-    let term = json!({"labelSelector": {"matchLabels": {"app": "nobody"}}, "topologyKey": "kubernetes.io/hostname"});
+    let term = json!({"labelSelector": {"matchLabels": {"app": "none"}}, "topologyKey": "kubernetes.io/hostname"});
     let anti = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}});
     measure("anti-affinity", &cluster, &new(anti));
     let huge = json!({"containers": [{"resources": {"requests": {"cpu": "64"}}}]});

@@ -1,4 +1,4 @@
-//! Serves `why`, `plan` and `failover simulate` to callers who may read the objects concerned.
+//! Serves `why`, `plan` and `failover simulate` to callers with permission to read the objects concerned.
 
 use std::sync::Arc;
 

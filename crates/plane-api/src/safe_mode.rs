@@ -60,7 +60,7 @@ pub fn annotate(mode: &SafeMode, described: &str, answer: &mut Value) {
 }
 
 /// Reports to every authenticated caller whether the control plane is in safe mode, because agents depend on it. The changes it
-/// holds back are reported to callers who may list Works.
+/// holds back are reported to callers with permission to list Works.
 pub struct SafeModeState {
     pub mode: SafeMode,
 }
@@ -100,7 +100,7 @@ impl Extension for SafeModeState {
 /// The right to end safe mode. A right to post to all paths of the plane does not include it.
 const CONFIRM_VERB: &str = "confirm";
 
-/// Ends safe mode for users who may post to its path and have the verb `confirm` on it.
+/// Ends safe mode for users with permission to post to its path and the verb `confirm` on it.
 pub struct SafeModeConfirm {
     pub mode: SafeMode,
 }

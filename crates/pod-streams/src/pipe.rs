@@ -114,8 +114,8 @@ mod tests {
     async fn writes_are_sent_in_chunks_and_ended_once() {
         let (sender, mut frames) = mpsc::channel(8);
         let mut writer = ChannelWriter::new(7, &sender);
-        writer.write_all(&vec![1; CHUNK_BYTES_MAX + 1]).await.expect("room");
-        writer.shutdown().await.expect("room");
+        writer.write_all(&vec![1; CHUNK_BYTES_MAX + 1]).await.expect("open");
+        writer.shutdown().await.expect("open");
         writer.shutdown().await.expect("ended already");
         assert!(writer.write_all(b"late").await.is_err());
         drop((writer, sender));
@@ -133,7 +133,7 @@ mod tests {
     async fn a_channel_reads_to_its_end() {
         let (sender, mut reader) = ChannelReader::new();
         for piece in ["one ", "", "two"] {
-            sender.send(Bytes::from(piece)).await.expect("room");
+            sender.send(Bytes::from(piece)).await.expect("open");
         }
         drop(sender);
         let mut text = String::new();

@@ -114,7 +114,7 @@ async fn run(query: &str, stdin: &[u8], sizes: &[TerminalSize]) -> Ran {
     let (err_here, mut err) = tokio::io::duplex(1 << 20);
     let (sender, resize) = mpsc::channel(4);
     for size in sizes {
-        sender.send(*size).await.expect("room");
+        sender.send(*size).await.expect("open");
     }
     let stdin = std::io::Cursor::new(stdin.to_vec());
     let streams = Streams {

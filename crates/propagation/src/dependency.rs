@@ -1,7 +1,7 @@
 //! Propagates the dependencies of a template with it, through bindings attached to the template's own.
 //!
 //! The binding that needs is the dependent, the one that carries what is needed is attached. An attached binding
-//! remembers who needs it, and where, in `spec.requiredBy`; it may be claimed by a policy of its own as well.
+//! records the bindings that need it, and their clusters, in `spec.requiredBy`; it may be claimed by a policy of its own as well.
 
 use std::fmt;
 
@@ -79,7 +79,7 @@ pub fn refers_to(reference: &DependentObjectReference, target: &ObjectReference,
 }
 
 /// Splits dependencies into those of a namespace and the others, which are refused: the template that names them may be
-/// written by users who cannot read them.
+/// written by users without permission to read them.
 pub fn split_by_namespace(
     dependencies: Vec<DependentObjectReference>,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! A propagation policy of either scope, read once: what it selects, how strongly, and who it is.
+//! A propagation policy of either scope, read once: its selectors, priority and identity.
 
 use std::fmt;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ fn check_at(
     spec.reschedule_triggered_at = asked.map(str::to_owned);
     let status = BindingStatus { last_scheduled_time: last.map(str::to_owned), ..BindingStatus::default() };
     let decision = decide(&snapshot(&clusters), &spec, &status, &SchedulerOptions::default());
-    assert_eq!(text(&decision.result), expected, "{replicas} replicas, room {room:?}, had {had:?}, {strategy}");
+    assert_eq!(text(&decision.result), expected, "{replicas} replicas, capacity {:?}, had {had:?}, {strategy}", room);
 }
 
 fn not_enough(action: &str, available: i32) -> String {

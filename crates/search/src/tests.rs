@@ -254,13 +254,13 @@ async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
     let world = World::start().await;
     let broken = &world.members["b"];
     broken.refuse_streaming_lists();
-    broken.set_fault(|_| Some(Status::unavailable("nobody there")));
+    broken.set_fault(|_| Some(Status::unavailable("no server")));
     world.seed("a", "x", "p1", "web");
     world.plane.seed(&RESOURCE_REGISTRIES.gvr(), registry("r", ""));
     world.keeps(&["a", "b"]).await;
     let listed = world.list(all()).await;
     assert_eq!(names(&listed), ["a:x/p1"]);
-    assert_eq!(listed.unread, ["cluster b: nobody there"]);
+    assert_eq!(listed.unread, ["cluster b: no server"]);
     let start = Instant::now();
     world.list(all()).await;
     assert!(start.elapsed() < Duration::from_millis(1), "only new caches are waited for");

@@ -75,7 +75,7 @@ async fn send(
     forwarding::exchange(stream, request).await.map_err(|e| unreachable(e.to_string()))
 }
 
-/// The caller's headers without credentials, and who the caller is in the form the front proxy vouches for.
+/// The caller's headers without credentials, with the caller's identity as the front proxy asserts it.
 fn outgoing_headers(headers: &HeaderMap, user: &User, upgrade: bool) -> HeaderMap {
     let mut out = forwarding::passed_headers(headers, upgrade);
     let mut add = |name: String, value: &str| {

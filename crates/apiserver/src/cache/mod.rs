@@ -402,7 +402,7 @@ mod tests {
         let _watching = cache.changed.subscribe();
         let mut written = object();
         written.set(&["metadata", "managedFields"], json!([{"manager": "m"}]));
-        // No store would give it back so: who sees it was given the tree.
+        // The store does not have this value: a reader that sees it got the handed-over object.
         written.set(&["data"], json!({"given": "yes"}));
         cache.hand_over(7, &written);
         (0..written_since).for_each(|other| cache.hand_over(8 + other as u64, &object()));

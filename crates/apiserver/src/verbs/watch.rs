@@ -64,7 +64,7 @@ pub async fn watch(server: &Server, target: &Target, selection: &ListSelection) 
     start(server, None, target, selection).await
 }
 
-/// Starts a watch of a user who may not read it: the initial state counts as the user's memory and is dropped when it
+/// Starts a watch whose client may not read it: the initial state counts as the user's memory and is dropped when it
 /// is not read in time.
 pub async fn watch_counted(
     server: &Server,

@@ -104,7 +104,7 @@ async fn a_target_of_zero_is_switched_off() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_target_is_reported() {
     let testbed = testbed().await;
-    let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody"});
+    let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "missing"});
     testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({"scaleTargetRef": reference}))).await;
     assert_eq!(testbed.condition(&horizontal_pod_autoscalers(), "h", "AbleToScale").await, "False FailedGetScale");
 }

@@ -141,8 +141,9 @@ impl Detector {
             .collect();
         for (api_version, kind, namespace) in kinds.into_iter().filter(|_| !policy.id.is_empty()) {
             let gvk = GroupVersion::parse(api_version).unwrap_or_default().kind(kind);
+            // Karmada's own objects are no templates. A policy that selects policies would even release itself, which
+            // fails because its id cannot be removed, so it could never be deleted.
             if self.plane.settings.skipped_apis.contains(&gvk) {
-                // Never templates: a policy that selects policies has its own ID as a label and would release itself.
                 continue;
             }
             let objects = match self.plane.templates.mirror(&gvk) {

@@ -184,6 +184,23 @@ async fn a_policy_that_goes_frees_its_templates_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_that_selects_policies_claims_none_and_can_be_deleted() {
+    let mut stage = stage();
+    let selectors = json!([{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"}]);
+    seed_policy(&stage, "a", "p", json!({"resourceSelectors": selectors, "preemption": "Always"}));
+    seed_policy(&stage, "a", "q", json!({}));
+    stage.start(run);
+    stage.settle().await;
+    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+    stage.delete(PROPAGATION_POLICIES, "a", "p").await;
+    stage.wait_gone(PROPAGATION_POLICIES, "a", "p").await;
+    let writes = stage.writes();
+    let released = writes.iter().filter(|write| write.starts_with("patch") || write.starts_with("update"));
+    assert_eq!(released.count(), 1, "only the finalizer is removed: {writes:?}");
+    assert!(stage.find(PROPAGATION_POLICIES, "a", "q").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_whose_policy_is_gone_is_given_up() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
@@ -343,7 +360,7 @@ async fn a_binding_that_is_deleted_is_made_anew_while_its_template_lives() {
     stage.delete(RESOURCE_BINDINGS, "a", "web-deployment").await;
     stage.settle().await;
     stage.patch(RESOURCE_BINDINGS, "a", "web-deployment", json!({"metadata": {"finalizers": null}})).await;
-    wait_binding(&stage, "made anew", |binding| binding.uid() != first.uid()).await;
+    wait_binding(&stage, "created again", |binding| binding.uid() != first.uid()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,7 +409,7 @@ async fn writes_that_fail_are_tried_again() {
         let is_write = !matches!(call.request, ApiRequest::Get { .. } | ApiRequest::List(_));
         let count = failures.fetch_add(usize::from(is_write), std::sync::atomic::Ordering::Relaxed);
         match (is_write, count) {
-            (true, 0) => Some(Status::new(409, "Conflict", "somebody else was first")),
+            (true, 0) => Some(Status::new(409, "Conflict", "another writer was first")),
             (true, 1..4) => Some(Status::unavailable("the store is away")),
             _ => None,
         }

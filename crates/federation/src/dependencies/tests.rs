@@ -87,7 +87,7 @@ async fn what_is_needed_may_come_later() {
     stage.delete(RESOURCE_BINDINGS, "a", "key-secret").await;
     stage.patch(RESOURCE_BINDINGS, "a", "key-secret", json!({"metadata": {"finalizers": null}})).await;
     let secret = stage.find(SECRETS, "a", "key").await.expect("there");
-    let second = wait_attached(&stage, "key", "made anew", |attached| attached.uid() != first.uid()).await;
+    let second = wait_attached(&stage, "key", "created again", |attached| attached.uid() != first.uid()).await;
     assert_eq!(second.owner_references()[0].uid, secret.uid());
 }
 

@@ -120,7 +120,7 @@ async fn a_copy_in_a_lost_member_outlives_its_time_until_the_replacement_is_conf
     assert_eq!(tasks(&stage).await.len(), 1, "the member came back, but its replacement is not well");
     stage.patch_status(RESOURCE_BINDINGS, "default", "web-deployment", report("Healthy", 2)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(tasks(&stage).await.len(), 1, "nobody hears of the replacement: what it said last proves nothing");
+    assert_eq!(tasks(&stage).await.len(), 1, "the replacement does not report: its last status proves nothing");
     set_ready(&stage, "m2", "True").await;
     until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
 }

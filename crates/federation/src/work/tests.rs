@@ -139,7 +139,7 @@ async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
     stage.api.set_fault(|call| {
         let is_it = call.target.namespace.as_deref() == Some("karmada-es-m1")
             && matches!(call.request, ApiRequest::Create { .. });
-        is_it.then(|| Status::internal("no room in m1"))
+        is_it.then(|| Status::internal("no space in m1"))
     });
     start(&stage);
     let template = stage.put_deployment("web");
@@ -150,7 +150,7 @@ async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
         let events = stage.events_on("ResourceBinding").await;
         let is_told =
             |part: &str| events.iter().any(|(reason, text)| reason == "SyncWorkFailed" && text.contains(part));
-        (is_told("no room in m1") && is_told("Cluster.cluster.karmada.io \"unknown\" not found")).then_some(())
+        (is_told("no space in m1") && is_told("Cluster.cluster.karmada.io \"unknown\" not found")).then_some(())
     })
     .await;
     stage.api.clear_fault();

@@ -151,7 +151,7 @@ async fn reasons_after_a_jump(jump: SignedDuration, seconds: u64) -> [String; 2]
 async fn a_plane_that_wakes_up_hears_everybody_before_it_calls_anybody_lost() {
     for jump in [SignedDuration::from_hours(8), SignedDuration::from_hours(-8), SignedDuration::from_secs(60)] {
         assert_eq!(reasons_after_a_jump(jump, 45).await, ["Test", "Test"], "{jump}");
-        // And who stays silent is found all the same.
+        // A cluster that stays silent is still found.
         assert_eq!(reasons_after_a_jump(jump, 80).await, ["Test", "ClusterStatusUnknown"], "{jump}");
     }
 }

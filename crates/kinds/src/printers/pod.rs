@@ -15,7 +15,7 @@ const COLUMNS: &[Col] = &[
     AGE,
     text("IP", "The address of the pod.").wide(),
     text("Node", "The node the pod is bound to.").wide(),
-    text("Nominated Node", "The node that preemption makes room on for this pod.").wide(),
+    text("Nominated Node", "The node on which preemption frees capacity for this pod.").wide(),
     text("Readiness Gates", "How many additional readiness conditions hold, of how many.").wide(),
 ];
 

@@ -221,7 +221,7 @@ const FLOW_SCHEMA: PrinterTable = PrinterTable::new(
         NAME,
         text("PriorityLevel", "The priority level matching requests get."),
         text("MatchingPrecedence", "Which schema wins when several match; the lowest does."),
-        text("DistinguisherMethod", "How requests are told apart into flows."),
+        text("DistinguisherMethod", "How requests are distinguished into flows."),
         AGE,
         text("MissingPL", "Whether the priority level does not exist."),
     ],
@@ -287,7 +287,7 @@ const STORAGE_VERSION: PrinterTable = PrinterTable::new(
 const STORAGE_VERSION_MIGRATION: PrinterTable = PrinterTable::new(
     &[
         Col::of("Name", "string", NAME.description),
-        text("Resource", "What is written anew."),
+        text("Resource", "The resource whose objects are rewritten."),
         text("Status", "How far the migration is."),
     ],
     |migration, _| {

@@ -69,8 +69,8 @@ const CSI_DRIVER: PrinterTable = PrinterTable::new(
     &[
         NAME,
         boolean("AttachRequired", "Whether volumes are attached before they are mounted."),
-        boolean("PodInfoOnMount", "Whether the driver is told which pod it mounts for."),
-        boolean("StorageCapacity", "Whether the driver publishes how much room it has."),
+        boolean("PodInfoOnMount", "Whether the driver receives the pod it mounts for."),
+        boolean("StorageCapacity", "Whether the driver publishes its free capacity."),
         text("TokenRequests", "The audiences of the tokens the driver gets."),
         boolean("RequiresRepublish", "Whether the driver wants to refresh mounts."),
         text("Modes", "Which kinds of volume the driver serves."),

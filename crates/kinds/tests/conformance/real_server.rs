@@ -178,11 +178,12 @@ fn start_api_server(programs: &Path, folder: &Path, etcd: u16, port: u16) -> Chi
     let key = rcgen::KeyPair::generate().expect("a key");
     fs::write(&private, key.serialize_pem()).expect("the folder is writable");
     fs::write(&public, key.public_key_pem()).expect("the folder is writable");
-    fs::write(folder.join("tokens.csv"), "likeness,admin,admin,\"system:masters\"\n").expect("the folder is writable");
+    fs::write(folder.join("tokens.csv"), "conformance,admin,admin,\"system:masters\"\n")
+        .expect("the folder is writable");
     Command::new(programs.join("kube-apiserver"))
         .args(["--etcd-servers", &format!("http://127.0.0.1:{etcd}"), "--bind-address", "127.0.0.1"])
         .args(["--secure-port", &port.to_string(), "--service-cluster-ip-range", "10.0.0.0/24"])
-        .args(["--service-account-issuer", "https://likeness.test", "--authorization-mode", "RBAC"])
+        .args(["--service-account-issuer", "https://conformance.test", "--authorization-mode", "RBAC"])
         .arg("--cert-dir")
         .arg(folder.join("certs"))
         .arg("--service-account-key-file")
@@ -202,7 +203,7 @@ fn write_kubeconfig(folder: &Path, port: u16) -> PathBuf {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{ "name": "real", "cluster": { "server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true } }],
-        "users": [{ "name": "admin", "user": { "token": "likeness" } }],
+        "users": [{ "name": "admin", "user": { "token": "conformance" } }],
         "contexts": [{ "name": "real", "context": { "cluster": "real", "user": "admin" } }],
         "current-context": "real",
     });

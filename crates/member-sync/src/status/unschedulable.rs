@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(waiting.apply(Some(&refused), Some(&refused)), None, "nothing new");
         waiting.apply(None, Some(&pod("b", "5d4", "2", Some("10"))));
         waiting.apply(None, Some(&pod("c", "5d4", "2", Some("20"))));
-        let told = waiting.of(&key).expect("told");
+        let told = waiting.of(&key).expect("reported");
         assert_eq!((told.replicas, told.message.as_str()), (3, "0/1 nodes are available"));
         assert_eq!(told.since, BTreeMap::from([("10".to_owned(), 2), ("20".to_owned(), 1)]));
         // A new version of the pods: the old ones go anyway.
@@ -146,7 +146,7 @@ mod tests {
         for number in 10..60 {
             waiting.apply(None, Some(&pod(&format!("p{number}"), "5d4", "1", Some(&number.to_string()))));
         }
-        let told = waiting.of(&ObjectKey::new("shop", "my-web")).expect("told");
+        let told = waiting.of(&ObjectKey::new("shop", "my-web")).expect("reported");
         assert_eq!((told.replicas, told.since.len()), (50, TIMES_MAX));
         assert_eq!(told.since.first_key_value(), Some((&"44".to_owned(), &35)));
     }

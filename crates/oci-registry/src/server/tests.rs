@@ -376,7 +376,7 @@ async fn https_is_spoken_where_a_certificate_is_given() {
     let remote = crate::client::Client::new(&options).unwrap().remote(&image).await.unwrap();
     assert!(!remote.has_blob(&Digest::of(b"x")).await.unwrap());
     let strangers = crate::client::Client::new(&crate::client::ClientOptions::default()).unwrap();
-    assert!(strangers.remote(&image).await.is_err(), "a certificate nobody vouches for is refused");
+    assert!(strangers.remote(&image).await.is_err(), "an untrusted certificate is rejected");
 }
 
 #[tokio::test]

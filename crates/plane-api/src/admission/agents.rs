@@ -1,7 +1,7 @@
 //! Restricts the agents of pull clusters to their own cluster, whatever rights they were given at registration.
 //!
 //! `karmadactl register` must let agents create Clusters, secrets and leases, and a right to create cannot name the
-//! object. As for the kubelets of Kubernetes, the server itself looks at who writes what.
+//! object. As for the kubelets of Kubernetes, the server itself checks the writer and the object.
 
 use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::cache::Filter;
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(cluster_of(token, std::slice::from_ref(&bound)), Some("m1"));
         assert_eq!(cluster_of(token, &[any.clone(), bound.clone()]), Some("m1"));
         assert_eq!(cluster_of(token, &[any]), None);
-        assert_eq!(cluster_of("somebody", &[bound]), None);
+        assert_eq!(cluster_of("someone-else", &[bound]), None);
     }
 
     #[track_caller]

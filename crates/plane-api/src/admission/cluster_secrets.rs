@@ -1,6 +1,6 @@
-//! Keeps the secrets of Clusters to callers who may read them.
+//! Limits references to the secrets of Clusters to callers with permission to read them.
 //!
-//! The control plane sends the token in a Cluster's secret to the address the Cluster names. A caller who could write the
+//! The control plane sends the token in a Cluster's secret to the address the Cluster names. A caller that could write the
 //! address or the reference of the secret, but not read the secret, would have it sent to themselves.
 
 use api::cluster::CLUSTERS;
@@ -16,7 +16,7 @@ use super::agents;
 
 /// The fields that name secrets, with the ending of the name that registration gives them.
 const REFERENCES: [(&str, &str); 2] = [("secretRef", ""), ("impersonatorSecretRef", "-impersonator")];
-/// The fields that say where a secret is sent, and who is trusted there.
+/// The fields that define where a secret is sent, and which server is trusted there.
 const DESTINATION: [&str; 4] = ["apiEndpoint", "insecureSkipTLSVerification", "proxyURL", "proxyHeader"];
 
 pub struct ClusterSecretAccess;

@@ -203,7 +203,7 @@ impl Extension for TunnelEndpoint {
     }
 }
 
-/// A caller who may update the status of a cluster may open a tunnel to it. An agent may do so for its own cluster only.
+/// A caller that may update the status of a cluster may open a tunnel to it. An agent may do so for its own cluster only.
 async fn require_agent(server: &Arc<Server>, user: &User, cluster: &str) -> Result<(), Status> {
     let resource = CLUSTERS.gvr().group_resource();
     if agents::cluster_of(&user.name, &user.groups).is_some_and(|own| own != cluster) {

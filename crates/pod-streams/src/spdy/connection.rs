@@ -174,8 +174,8 @@ mod tests {
         stream.reader.read_to_string(&mut text).await.expect("text");
         assert_eq!(text, "hello");
         let mut writer = ChannelWriter::new(stream.id, &connection.out);
-        writer.write_all(b"back").await.expect("room");
-        writer.shutdown().await.expect("room");
+        writer.write_all(b"back").await.expect("open");
+        writer.shutdown().await.expect("open");
         drop((writer, connection.out));
         let mut seen = Vec::new();
         while let Some(Ok(frame)) = client.next().await {

@@ -1,4 +1,4 @@
-//! Attached bindings remember who needs them, where, and how things are to be treated.
+//! Attached bindings record the bindings that need them, their clusters, and the settings of both.
 
 use std::collections::BTreeMap;
 

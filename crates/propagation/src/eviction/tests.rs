@@ -1,4 +1,4 @@
-//! Cases of leaving a member: who goes, who waits, who stays.
+//! Evictions: copies that go, that wait, and that stay.
 
 use api::work::TargetCluster;
 

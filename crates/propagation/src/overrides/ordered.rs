@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for OrderVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Order, A::Error> {
         let mut keys: Vec<(String, Order)> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
-            // Of keys written twice the last counts, as it does for everybody who reads them.
+            // Of duplicate keys the last counts, as for other readers of YAML.
             match keys.iter_mut().find(|(known, _)| *known == key) {
                 Some(known) => known.1 = map.next_value()?,
                 None => keys.push((key, map.next_value()?)),

@@ -43,7 +43,7 @@ fn cluster(name: &str, region: &str) -> (Object, ClusterSpec) {
     (cluster, spec)
 }
 
-/// Applies policies for member `m1` and returns who was last, and the labels.
+/// Applies policies for member `m1` and returns the last policy, and the labels.
 fn applied(mut manifest: Object, cluster_policies: &[OverridePolicy], policies: &[OverridePolicy]) -> Object {
     let (cluster, spec) = cluster("m1", "eu");
     let member = Member { cluster: &cluster, spec: &spec };

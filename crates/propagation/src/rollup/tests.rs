@@ -47,9 +47,9 @@ fn each_member_says_whether_it_has_the_template_and_how_it_is() {
     check(&[work("m1", Some(("True", "fine")), json!([]))], json!([unknown]));
     check(&[work("m1", Some(("True", "fine")), reflected(1, "web"))], json!([unknown]));
     check(&[work("m1", Some(("True", "fine")), reflected(0, "other"))], json!([unknown]));
-    let failed = json!({"clusterName": "m1", "appliedMessage": "no room", "health": "Unknown"});
-    check(&[work("m1", Some(("False", "no room")), reflected(0, "web"))], json!([failed]));
-    check(&[work("m1", Some(("Unknown", "no room")), json!([]))], json!([failed]));
+    let failed = json!({"clusterName": "m1", "appliedMessage": "no space", "health": "Unknown"});
+    check(&[work("m1", Some(("False", "no space")), reflected(0, "web"))], json!([failed]));
+    check(&[work("m1", Some(("Unknown", "no space")), json!([]))], json!([failed]));
     check(&[work("m1", None, json!([]))], json!([{"clusterName": "m1", "health": "Unknown"}]));
 }
 

@@ -26,7 +26,7 @@ pub fn named_bindings(work: &Object) -> Vec<BindingRef<'_>> {
     named
 }
 
-/// Reports whether the binding made this Work. The id alone does not say so: anyone who may write bindings may write
+/// Reports whether the binding made this Work. The id alone does not say so: any user that may write bindings may write
 /// any id into one.
 pub fn is_made_by(work: &Object, binding: BindingRef<'_>) -> bool {
     let is_named = || named_bindings(work).contains(&binding);

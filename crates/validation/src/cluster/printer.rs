@@ -13,7 +13,7 @@ pub struct ClusterPrinter;
 const COLUMNS: &[(&str, &str, bool)] = &[
     ("Name", "The name of the member.", false),
     ("Version", "The Kubernetes version the member runs.", false),
-    ("Mode", "Who carries objects: this control plane (Push) or an agent beside the member (Pull).", false),
+    ("Mode", "The component that applies objects: this control plane (Push) or an agent in the member (Pull).", false),
     ("Ready", "Whether the member can take workloads.", false),
     ("Age", "How long the member has been known.", false),
     ("Zones", "The zones the member is in.", true),

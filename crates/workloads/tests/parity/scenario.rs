@@ -140,8 +140,8 @@ async fn play_deployment(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>)
     kubectl.run("wait --for=jsonpath={.status.replicas}=2 deployment/web --timeout=180s").await;
     kubectl.run("wait --for=jsonpath={.status.terminatingReplicas}=0 deployment/web --timeout=180s").await;
     seen.insert("history of the deployment".to_owned(), kubectl.run("rollout history deployment/web").await);
-    kubectl.run("rollout status deployment/anew --timeout=180s").await;
-    kubectl.roll("set image deployment/anew main=two", "deployment/anew").await;
+    kubectl.run("rollout status deployment/again --timeout=180s").await;
+    kubectl.roll("set image deployment/again main=two", "deployment/again").await;
 }
 
 async fn play_stateful_set(kubectl: &Kubectl, seen: &mut BTreeMap<String, String>) {

@@ -76,7 +76,7 @@ fn headers() -> Vec<Case> {
         asks("impersonation of a group alone", "Impersonate-Group", "system:masters").bad(),
         asks("impersonation extras without a user", "Impersonate-Extra-x", "y").bad(),
         asks("impersonation of a uid alone", "Impersonate-Uid", "1").bad(),
-        asks("impersonation of one without rights", "Impersonate-User", "nobody").is(403, "Forbidden"),
+        asks("impersonation of one without rights", "Impersonate-User", "stranger").is(403, "Forbidden"),
         asks("impersonation of garbage", "Impersonate-User", "\u{1f600}%00%ff").is(403, "Forbidden"),
         asks("a service account that is none", "Impersonate-User", "system:serviceaccount:::").is(403, "Forbidden"),
         asks("an unknown encoding", "Accept-Encoding", "nonsense;q=9").is(200, ""),

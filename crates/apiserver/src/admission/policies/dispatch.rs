@@ -33,7 +33,7 @@ struct AuditedFailure<'a> {
 /// Notes of one policy, several values for a key when its bindings or parameters disagree.
 type Notes = BTreeMap<String, Vec<String>>;
 
-/// The reason to refuse, with who gives it.
+/// The reason to refuse, with the policy that gives it.
 struct Refusal<'p> {
     policy: &'p Policy,
     binding: Option<&'p Binding>,

@@ -1,0 +1,171 @@
+//! Flags of Karmada's programs that have no meaning here. They are accepted with one warning each, so that existing
+//! manifests and scripts start unchanged.
+
+use std::marker::PhantomData;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+/// Feature gates of Karmada's logging library; `--log` and `--log-format` replace them.
+const LOGGING_GATES: [&str; 3] = ["LoggingAlphaOptions", "LoggingBetaOptions", "ContextualLogging"];
+
+/// Flags of one of Karmada's programs.
+pub trait FlagSet {
+    const NAMES: &'static [&'static str];
+}
+
+/// Flags of karmada-agent.
+pub struct OfAgent;
+
+/// Flags of karmada-controller-manager, karmada-scheduler and karmada-webhook.
+pub struct OfServer;
+
+impl FlagSet for OfAgent {
+    const NAMES: &'static [&'static str] = &[
+        "kube-api-qps",
+        "kube-api-burst",
+        "cluster-api-qps",
+        "cluster-api-burst",
+        "cluster-cache-sync-timeout",
+        "resync-period",
+        "concurrent-cluster-syncs",
+        "rate-limiter-base-delay",
+        "rate-limiter-max-delay",
+        "rate-limiter-qps",
+        "rate-limiter-bucket-size",
+        "leader-elect-lease-duration",
+        "leader-elect-renew-deadline",
+        "leader-elect-retry-period",
+        "leader-elect-resource-name",
+        "cert-rotation-checking-interval",
+        "cert-rotation-remaining-time-threshold",
+        "karmada-kubeconfig-namespace",
+        "enable-pprof",
+        "profiling-bind-address",
+        "logging-format",
+    ];
+}
+
+impl FlagSet for OfServer {
+    const NAMES: &'static [&'static str] = &[
+        "kube-api-qps",
+        "kube-api-burst",
+        "cluster-api-qps",
+        "cluster-api-burst",
+        "cluster-cache-sync-timeout",
+        "resync-period",
+        "concurrent-cluster-syncs",
+        "concurrent-clusterresourcebinding-syncs",
+        "concurrent-resourcebinding-syncs",
+        "concurrent-work-syncs",
+        "concurrent-namespace-syncs",
+        "concurrent-propagation-policy-syncs",
+        "concurrent-cluster-propagation-policy-syncs",
+        "concurrent-resource-template-syncs",
+        "concurrent-dependent-resource-syncs",
+        "rate-limiter-base-delay",
+        "rate-limiter-max-delay",
+        "rate-limiter-qps",
+        "rate-limiter-bucket-size",
+        "leader-elect",
+        "leader-elect-lease-duration",
+        "leader-elect-renew-deadline",
+        "leader-elect-retry-period",
+        "leader-elect-resource-name",
+        "leader-elect-resource-namespace",
+        "enable-pprof",
+        "profiling-bind-address",
+        "logging-format",
+    ];
+}
+
+/// The flags of a set that were given.
+pub struct UnusedFlags<S> {
+    given: Vec<&'static str>,
+    set: PhantomData<S>,
+}
+
+impl<S: FlagSet> UnusedFlags<S> {
+    /// Logs one warning for each flag that was given.
+    pub fn warn(&self) {
+        for name in &self.given {
+            tracing::warn!("--{name} has no effect here; it is accepted for compatibility with Karmada");
+        }
+    }
+}
+
+impl<S: FlagSet> Args for UnusedFlags<S> {
+    fn augment_args(command: Command) -> Command {
+        let unused = |name: &'static str| {
+            Arg::new(name).long(name).hide(true).num_args(0..=1).default_missing_value("true").value_name("VALUE")
+        };
+        S::NAMES.iter().fold(command, |command, name| command.arg(unused(name)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<S: FlagSet> FromArgMatches for UnusedFlags<S> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = |name: &&&'static str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        Ok(Self { given: S::NAMES.iter().filter(is_given).copied().collect(), set: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Removes Karmada's logging gates from a list of feature gates, with one warning each.
+pub fn without_logging_gates(gates: &str) -> String {
+    let is_logging = |item: &&str| {
+        let name = item.split('=').next().unwrap_or_default().trim();
+        let is_logging = LOGGING_GATES.contains(&name);
+        if is_logging {
+            tracing::warn!("the feature gate {name} has no effect here; use --log and --log-format");
+        }
+        !is_logging
+    };
+    gates.split(',').filter(is_logging).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        unused: UnusedFlags<OfAgent>,
+        #[arg(long)]
+        own: Option<String>,
+    }
+
+    #[test]
+    fn flags_of_karmada_are_accepted_with_and_without_values() {
+        let check = |line: &str, expected: &[&str]| {
+            let line = Line::try_parse_from(std::iter::once("agent").chain(line.split_whitespace()));
+            let line = line.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(line.unused.given, expected);
+            line.own
+        };
+        assert_eq!(check("--own x", &[]).as_deref(), Some("x"));
+        check("--kube-api-qps=40 --kube-api-burst 60", &["kube-api-qps", "kube-api-burst"]);
+        assert_eq!(check("--enable-pprof --own x", &["enable-pprof"]).as_deref(), Some("x"));
+        assert!(Line::try_parse_from(["agent", "--nonsense=1"]).is_err());
+    }
+
+    #[test]
+    fn logging_gates_are_dropped() {
+        assert_eq!(
+            without_logging_gates("Failover=true,LoggingBetaOptions=true, ContextualLogging=true"),
+            "Failover=true"
+        );
+        assert_eq!(without_logging_gates(""), "");
+    }
+}
