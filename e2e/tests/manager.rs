@@ -131,7 +131,7 @@ fn instances_are_isolated_from_each_other() {
     for url in [west_url.as_str(), manager_url.as_str()] {
         let refused = kubectl(&admin, &["--server", url, "get", "namespaces"]);
         assert!(!refused.status.success(), "{url} accepted a foreign certificate: {}", text(&refused));
-        assert!(text(&refused).contains("nauthorized"), "{}", text(&refused));
+        assert!(text(&refused).contains("must be logged in"), "{}", text(&refused));
     }
     // So is a token of a service account.
     let token = text(&kubectl(&admin, &["create", "token", "default"]));

@@ -141,7 +141,7 @@ fn roles_decide_what_a_user_sees_and_does() {
     assert!(!gone.status.success() && text(&gone).contains("not found"), "{}", text(&gone));
     // A disabled user has no valid credential at all.
     assert!(manager.apply(&object("User", "ann", json!({"disabled": true}))).status.success());
-    expect(&manager, &config, &["--context", "manager", "get", "--raw", "/version"], false, "nauthorized");
+    expect(&manager, &config, &["--context", "manager", "get", "--raw", "/version"], false, "must be logged in");
     let (logged_in, said) = log_in(&manager, "ann", PASSWORD, &config);
     assert!(!logged_in && said.contains("user name or the password is wrong"), "{said}");
 }
@@ -174,7 +174,7 @@ fn kubeconfigs_work_with_real_clients_and_are_revoked() {
     // It is for this instance only.
     let base = format!("https://127.0.0.1:{}", manager.server.port());
     for url in [base.clone(), format!("{base}/instances/west")] {
-        expect(&manager, &config, &["--server", &url, "get", "namespaces"], false, "nauthorized");
+        expect(&manager, &config, &["--server", &url, "get", "namespaces"], false, "must be logged in");
     }
     watch_sees_changes(&manager, &config);
     karmadactl_and_helm_work(&manager, &config);
@@ -184,7 +184,7 @@ fn kubeconfigs_work_with_real_clients_and_are_revoked() {
     let revoked = manager.flotilla(&["instance", "kubeconfig", "east", "--revoke", &id]);
     assert!(revoked.status.success(), "{}", text(&revoked));
     let after = kubectl(&config, &["get", "namespaces"]);
-    assert!(!after.status.success() && text(&after).contains("nauthorized"), "{}", text(&after));
+    assert!(!after.status.success() && text(&after).contains("must be logged in"), "{}", text(&after));
 
     // A new instance of the same name does not accept kubeconfigs of the old one.
     let again = manager.directory.path().join("west.config");
@@ -193,7 +193,7 @@ fn kubeconfigs_work_with_real_clients_and_are_revoked() {
     assert!(manager.flotilla(&["instance", "delete", "west"]).status.success());
     assert!(manager.flotilla(&["instance", "create", "west"]).status.success());
     let old = kubectl(&again, &["get", "namespaces"]);
-    assert!(!old.status.success() && text(&old).contains("nauthorized"), "{}", text(&old));
+    assert!(!old.status.success() && text(&old).contains("must be logged in"), "{}", text(&old));
 }
 
 fn watch_sees_changes(manager: &ManagerProcess, config: &Path) {

@@ -1,11 +1,13 @@
 //! Roles in a control plane for the users of the manager. The manager adds a group to a user; the plane's RBAC decides.
 
-use cluster_client::{ClusterClient, ResourceRef};
+use cluster_client::{ClusterClient, ResourceRef, WriteOptions};
 use object::{GroupVersionResource, Object, Status};
 use serde_json::{Value, json};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const FIELD_MANAGER: &str = "flotilla-manager";
+/// Role and binding of the users that members accept.
+const MEMBER_IDENTITY: &str = "flotilla:instance:member-identity";
 
 /// Returns the group of users with a role on the whole instance.
 pub fn instance_group(role: &str) -> String {
@@ -41,6 +43,36 @@ pub async fn ensure_namespace(admin: &ClusterClient, namespace: &str) -> Result<
     Ok(())
 }
 
+/// Adds a user to those that the instance impersonates in its members. Returns true if the user is new: members learn of it a
+/// moment later.
+pub async fn ensure_member_user(admin: &ClusterClient, user: &str) -> Result<bool, Status> {
+    let gvr = GroupVersionResource::new(GROUP, "v1", "clusterrolebindings");
+    let target = ResourceRef::cluster(&gvr, MEMBER_IDENTITY);
+    let current = admin.find(target.clone()).await?;
+    let mut subjects = current.as_ref().map(|binding| binding.items(&["subjects"]).to_vec()).unwrap_or_default();
+    if subjects.iter().any(|subject| subject["name"] == user) {
+        return Ok(false);
+    }
+    subjects.push(json!({"apiGroup": GROUP, "kind": "User", "name": user}));
+    let binding = json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": MEMBER_IDENTITY},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": MEMBER_IDENTITY},
+        "subjects": subjects,
+    });
+    let mut object = Object::from_value(binding).ok_or_else(|| Status::internal("not an object"))?;
+    match current {
+        None => {
+            admin.create(ResourceRef::all(&gvr), object, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        }
+        Some(current) => {
+            // Another request may have added a user since: the version makes that a conflict.
+            object.set(&["metadata", "resourceVersion"], current.resource_version());
+            admin.update(target, object, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        }
+    }
+    Ok(true)
+}
+
 async fn apply(admin: &ClusterClient, plural: &str, value: Value) -> Result<(), Status> {
     let gvr = GroupVersionResource::new(GROUP, "v1", plural);
     let object = Object::from_value(value).ok_or_else(|| Status::internal("not an object"))?;
@@ -64,6 +96,10 @@ fn instance_objects() -> Vec<Value> {
     let members = json!([
         {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["*"]},
     ]);
+    // Karmada lets members accept the users of every role on clusters/proxy; this verb grants nothing by itself.
+    let identity = json!([
+        {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["be-impersonated"]},
+    ]);
     let role = |name: &str, rules: &Value| {
         json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
@@ -82,6 +118,7 @@ fn instance_objects() -> Vec<Value> {
     vec![
         role("reader", &seen),
         role("member-user", &members),
+        role("member-identity", &identity),
         bind("admin", "cluster-admin", &["admin"]),
         bind("edit", "edit", &["edit"]),
         bind("view", "view", &["view"]),

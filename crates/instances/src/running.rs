@@ -46,6 +46,8 @@ pub struct RunningInstance {
     pub health: Mutex<Health>,
     /// Namespaces whose role bindings exist, with the time they were checked.
     pub namespaces: Mutex<HashMap<String, Instant>>,
+    /// Users that members of the instance accept.
+    pub member_users: Mutex<HashSet<String>>,
 }
 
 impl RunningInstance {

@@ -3,11 +3,12 @@
 use apiserver::admission::AdmissionScope;
 use std::sync::Arc;
 
+use access::ResourceAction;
 use apiserver::admission::{Admission, Attributes, Operation};
 use apiserver::context::Context;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
-use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, annotations, spec};
+use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
 use object::{FieldError, FieldPath, Object, Status};
 
 /// Refuses instances whose flags no server accepts, and the deletion of protected instances.
@@ -72,6 +73,72 @@ impl Admission for InventoryRules {
         let why = format!("the cluster is joined to {}: empty spec.instances first", names.join(", "));
         Err(Status::forbidden(&kind.group_resource(), attributes.name, why))
     }
+}
+
+/// Roles that only those who may do everything can give.
+const PRIVILEGED: &[&str] = &["platform-admin", "instance-owner"];
+
+/// Refuses to give others more than the caller has: bindings, roles and group members with privileged roles.
+pub struct GrantRules;
+
+#[async_trait]
+impl Admission for GrantRules {
+    fn name(&self) -> &'static str {
+        "GrantRules"
+    }
+
+    async fn validate(
+        &self,
+        server: &Server,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: Option<&Object>,
+    ) -> Result<(), Status> {
+        let Some(object) = object.filter(|_| attributes.resource.kind.gvk.group == MANAGER_GROUP) else {
+            return Ok(());
+        };
+        let is_privileged = match object.kind() {
+            "Binding" => {
+                let role = object.str_at(&["spec", "role"]);
+                PRIVILEGED.contains(&role) || is_privileged_role(server, role).await?
+            }
+            "Role" => PRIVILEGED.contains(&object.str_at(&["spec", "grants"])),
+            "Group" => is_privileged_group(server, attributes.name_in_refusals(Some(object))).await?,
+            _ => false,
+        };
+        if !is_privileged {
+            return Ok(());
+        }
+        let everything = ResourceAction {
+            verb: "bind",
+            group: "rbac.authorization.k8s.io",
+            resource: "clusterroles",
+            name: "cluster-admin",
+            ..ResourceAction::default()
+        };
+        server.auth.require(server, &ctx.user, &everything.into()).await
+    }
+}
+
+async fn is_privileged_role(server: &Server, name: &str) -> Result<bool, Status> {
+    let Some(roles) = server.registry.find(ROLES.group, ROLES.version, ROLES.plural) else { return Ok(false) };
+    let role = server.objects.get(&roles.key("", name)).await?;
+    Ok(role.is_some_and(|role| PRIVILEGED.contains(&role.object.str_at(&["spec", "grants"]))))
+}
+
+/// Looks at the bindings of the manager's own API, which follow the Binding objects.
+async fn is_privileged_group(server: &Server, name: &str) -> Result<bool, Status> {
+    let Some(bindings) = server.registry.find("rbac.authorization.k8s.io", "v1", "clusterrolebindings") else {
+        return Ok(false);
+    };
+    for role in PRIVILEGED {
+        let found = server.objects.get(&bindings.key("", &format!("flotilla:platform:{role}"))).await?;
+        let subjects = found.as_ref().map(|found| found.object.items(&["subjects"])).unwrap_or_default();
+        if subjects.iter().any(|subject| subject["kind"] == "Group" && subject["name"] == name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn refuse_protected(attributes: &Attributes<'_>) -> Result<(), Status> {

@@ -224,6 +224,9 @@ impl ClusterImport {
             }
             Some(_) => {}
         }
+        // Users of the instance have the same roles in its members.
+        let granted = instances::rights::ensure(&options.member.client).await;
+        granted.map_err(|status| format!("the roles of users cannot be created in the cluster: {status}"))?;
         let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
         let mut labels = cluster.get(&["spec", "labels"]).cloned().unwrap_or_else(|| json!({}));
         labels["flotilla.dev/managed-cluster"] = cluster.name().into();

@@ -216,10 +216,9 @@ impl Operations {
 }
 
 fn authenticated(user: &User) -> User {
-    let User { name, uid, groups, extra } = user.clone();
-    let mut groups = groups;
-    if !groups.iter().any(|group| group == AUTHENTICATED_GROUP) {
-        groups.push(AUTHENTICATED_GROUP.to_owned());
+    let mut user = user.clone();
+    if !user.in_group(AUTHENTICATED_GROUP) {
+        user.groups.push(AUTHENTICATED_GROUP.to_owned());
     }
-    User { name, uid, groups, extra }
+    user
 }

@@ -25,6 +25,8 @@ use crate::access::Rights;
 use crate::{forward, identity};
 
 pub const PREFIX: &str = "/instances/";
+/// Time until members accept a new user.
+const MEMBER_WAIT_SECONDS: u32 = 2;
 /// Time for which the bindings of a namespace are known to exist.
 const PREPARED_FOR: Duration = Duration::from_secs(30);
 
@@ -53,6 +55,7 @@ impl Mount for InstanceProxy {
         }
         let running = self.running(&entry).await?;
         prepare_namespaces(&running, &access).await;
+        prepare_member_user(&running, &path, &user, &access).await?;
         serve_as(&running, &path, (&user, &access), peer, incoming).await
     }
 }
@@ -142,6 +145,29 @@ fn rewritten(
         request.extensions_mut().insert(upgrade);
     }
     Ok(request)
+}
+
+/// Lets members accept a user before the user's first request to a member. Clients retry after the 429.
+async fn prepare_member_user(
+    running: &RunningInstance,
+    path: &str,
+    user: &User,
+    access: &InstanceAccess,
+) -> Result<(), Status> {
+    let is_member = path.starts_with("/apis/cluster.karmada.io/") && path.contains("/proxy");
+    if !is_member || access.role < Some(InstanceRole::Edit) {
+        return Ok(());
+    }
+    let name = identity::in_instance(user, access).name;
+    if running.member_users.lock().contains(&name) {
+        return Ok(());
+    }
+    let is_new = instances::rights::ensure_member_user(&running.admin, &name).await?;
+    running.member_users.lock().insert(name);
+    match is_new {
+        true => Err(Status::too_many_requests("the member clusters do not accept this user yet", MEMBER_WAIT_SECONDS)),
+        false => Ok(()),
+    }
 }
 
 /// Binds the groups of single namespaces to roles in the instance, where a namespace exists.

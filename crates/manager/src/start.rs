@@ -20,7 +20,7 @@ use web_console::{SessionCookies, WebConsole};
 
 use crate::access::Rights;
 use crate::accounts::Accounts;
-use crate::admission::{InstanceRules, InventoryRules};
+use crate::admission::{GrantRules, InstanceRules, InventoryRules};
 use crate::clusters::ClusterImport;
 use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
 use crate::operations::Operations;
@@ -61,7 +61,11 @@ impl Manager {
             kinds: manager_kinds::kinds(),
             objects: bootstrap::objects(),
             judges: Vec::new(),
-            admission: vec![Box::new(InstanceRules { factory: Arc::clone(&factory) }), Box::new(InventoryRules)],
+            admission: vec![
+                Box::new(InstanceRules { factory: Arc::clone(&factory) }),
+                Box::new(InventoryRules),
+                Box::new(GrantRules),
+            ],
         };
         let open = ApiHost::open(&host, additions).await?;
         let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_client::{ListOptions, ResourceRef, WriteOptions};
+use cluster_client::{ListOptions, Patch, ResourceRef, WriteOptions};
 use manager::{Manager, ManagerOptions, PlaneFlags};
 use manager_kinds::annotations::Mode;
-use manager_kinds::{BINDINGS, USERS, WORKSPACES, grants};
+use manager_kinds::{BINDINGS, GROUPS, ROLES, USERS, WORKSPACES, grants};
 use object::request::User;
 use object::{GroupVersionResource, Object};
 use serde_json::{Value, json};
@@ -113,6 +113,39 @@ async fn users_see_and_use_what_their_bindings_grant() {
     let made = Object::new(&object::GroupVersionKind::new("", "v1", "Namespace"), None, "mine");
     let refused = client.create(ResourceRef::all(&namespaces()), made, WriteOptions::default()).await;
     assert_eq!(refused.err().map(|status| status.code), Some(403), "the instance's RBAC decides");
+    world.manager.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_iam_owner_cannot_give_more_than_it_has() {
+    let world = world().await;
+    let operations = &world.manager.operations;
+    let admins = json!({"members": ["root"]});
+    world.create(&GROUPS, "admins", admins.clone()).await;
+    world.create(&BINDINGS, "admins", grants::binding_spec("Group", "admins", "platform-admin", Value::Null)).await;
+    world.create(&BINDINGS, "iam", grants::binding_spec("User", "ian", "iam-owner", Value::Null)).await;
+    let ian = operations.client_as(&User::new("ian", &[])).expect("a client");
+    let create = async |resource: &api::Resource, name: &str, spec: Value| {
+        let mut object = resource.object("", name);
+        object.set(&["spec"], spec);
+        let created = ian.create(ResourceRef::all(&resource.gvr()), object, WriteOptions::default()).await;
+        created.map(drop).map_err(|status| status.code)
+    };
+    let allowed = async {
+        while create(&USERS, "new", json!({})).await == Err(403) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(WAIT, allowed).await.expect("the role takes effect");
+    let bind = |role: &str| grants::binding_spec("User", "ian", role, Value::Null);
+    assert_eq!(create(&BINDINGS, "auditor", bind("auditor")).await, Ok(()));
+    assert_eq!(create(&BINDINGS, "root", bind("platform-admin")).await, Err(403));
+    assert_eq!(create(&BINDINGS, "owner", bind("instance-owner")).await, Err(403));
+    assert_eq!(create(&ROLES, "custom", json!({"grants": "platform-admin"})).await, Err(403));
+    let joined = json!({"spec": {"members": ["root", "ian"]}});
+    let target = ResourceRef::cluster(&GROUPS.gvr(), "admins");
+    let patched = ian.patch(target, Patch::merge(joined), WriteOptions::default()).await;
+    assert_eq!(patched.err().map(|status| status.code), Some(403), "nor join a privileged group");
     world.manager.stop().await;
 }
 

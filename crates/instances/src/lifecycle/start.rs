@@ -80,6 +80,7 @@ impl Lifecycle {
             activity: Activity::default(),
             health: Default::default(),
             namespaces: Default::default(),
+            member_users: Default::default(),
         })
     }
 
