@@ -132,7 +132,7 @@ fn settle(
         scheduler.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, scheduler.clock.now());
     }
     if written.is_err() {
-        scheduler.in_flight.lock().forget(&binding.key);
+        scheduler.pending.lock().end(&binding.key);
     }
 }
 
@@ -196,7 +196,7 @@ async fn write_placement(
             }
             Err(status) => return Err(status),
             Ok(written) => {
-                scheduler.note_written(&binding.key, &written);
+                scheduler.mirror_of(&binding.key).note(&written);
                 return Ok(written);
             }
         }
@@ -306,7 +306,7 @@ async fn patch_status(
     let patch = Patch::merge(json!({"metadata": metadata, "status": status}));
     let target = scheduler.mirror_of(&binding.key).target(&binding.key).subresource(Subresource::Status);
     let written = scheduler.client.patch(target, patch, WriteOptions::managed_by(FIELD_MANAGER)).await?;
-    scheduler.note_written(&binding.key, &written);
+    scheduler.mirror_of(&binding.key).note(&written);
     Ok(())
 }
 
@@ -353,7 +353,7 @@ async fn failed(scheduler: &BindingScheduler, binding: &Binding, error: &Status)
     if error.is_conflict()
         && let Ok(Some(current)) = scheduler.client.find(scheduler.mirror_of(&binding.key).target(&binding.key)).await
     {
-        scheduler.note_written(&binding.key, &current);
+        scheduler.mirror_of(&binding.key).note(&current);
     }
     if error.is_not_found() || is_namespace_terminating(error) {
         return ScheduleOutcome::Done;

@@ -21,10 +21,6 @@ use crate::gather::Binding;
 /// The field manager and event source.
 pub const COMPONENT: &str = "karmada-descheduler";
 
-/// Index of bindings that have unschedulable replicas.
-pub const BY_UNSCHEDULABLE: &str = "unschedulable";
-const YES: &str = "yes";
-
 /// Karmada's flags with its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descheduling {
@@ -48,17 +44,18 @@ pub struct Shrink {
     pub to: i32,
 }
 
-pub fn is_unschedulable(binding: &Object) -> Vec<String> {
+/// One value if the binding has unschedulable replicas.
+pub fn is_unschedulable(binding: &Object) -> Vec<()> {
     let items = binding.items(&["status", "aggregatedStatus"]);
     let tells = |item: &Value| item["status"].get(STATUS_UNSCHEDULABLE).is_some();
-    if items.iter().any(tells) { vec![YES.to_owned()] } else { Vec::new() }
+    if items.iter().any(tells) { vec![()] } else { Vec::new() }
 }
 
 /// Runs the descheduler periodically until dropped.
 pub async fn watch(scheduler: &Arc<BindingScheduler>, descheduling: Descheduling, recorder: &Recorder) {
     loop {
         tokio::time::sleep(descheduling.interval).await;
-        for object in scheduler.bindings.list_by(BY_UNSCHEDULABLE, YES) {
+        for object in scheduler.unschedulable.iter().flat_map(|index| index.list(&())) {
             if let Err(error) = look_at(scheduler, descheduling, recorder, &object).await {
                 tracing::warn!(binding = %ObjectKey::of(&object), %error, "failed to deschedule replicas");
             }

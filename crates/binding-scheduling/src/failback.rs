@@ -15,21 +15,13 @@ use plane_metrics::QueueReason;
 use propagation::eviction::Eviction;
 use propagation::failback::{Failback, well_since};
 use propagation::failover_history::History;
-use reconcile::{Mirror, ObjectKey};
+use reconcile::ObjectKey;
 use scheduler::{ClusterSnapshot, Decision, Explanation, Need, Peers, Request, explain};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::gather::{Binding, priority_of};
 use crate::{BINDINGS_PER_TURN, BindingScheduler};
-
-/// Index of bindings that left a cluster by failover and were not assigned to it again.
-pub const BY_LEFT: &str = "left a cluster";
-const LEFT: &str = "yes";
-
-/// Index of policies with failback enabled.
-pub const BY_FAILBACK: &str = "failback";
-const WISH: &str = "yes";
 
 /// Interval for checking the clusters that were left.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -39,22 +31,19 @@ const PRODUCER: &str = "failback-controller";
 /// worst lets one workload return too early.
 const PACES_MAX: usize = 10_000;
 
-pub fn left_a_cluster(binding: &Object) -> Vec<String> {
+/// One value if the binding left a cluster by failover and was not assigned to it again.
+pub fn left_a_cluster(binding: &Object) -> Vec<()> {
     if binding.annotation(ANNOTATION_HISTORY).is_none() {
         return Vec::new();
     }
     let Ok(clusters) = api::read_at::<Vec<TargetCluster>>(binding, &["spec", "clusters"]) else { return Vec::new() };
     let spec = BindingSpec { clusters, ..BindingSpec::default() };
-    if History::of(binding).left(&spec).is_empty() { Vec::new() } else { vec![LEFT.to_owned()] }
+    if History::of(binding).left(&spec).is_empty() { Vec::new() } else { vec![()] }
 }
 
-pub fn wants_failback(policy: &Object) -> Vec<String> {
-    if policy.annotation(ANNOTATION_FAILBACK).is_some() { vec![WISH.to_owned()] } else { Vec::new() }
-}
-
-/// Drops all fields of a policy that failback does not read.
-pub fn trim_policy(policy: &mut Object) {
-    policy.remove(&["spec"]);
+/// One value if failback is enabled.
+pub fn wants_failback(policy: &Object) -> Vec<()> {
+    if policy.annotation(ANNOTATION_FAILBACK).is_some() { vec![()] } else { Vec::new() }
 }
 
 /// The failback allowance of each policy.
@@ -90,8 +79,8 @@ pub async fn watch(scheduler: &Arc<BindingScheduler>) {
         if failback_settings.is_empty() {
             continue;
         }
-        for mirror in [&scheduler.bindings, &scheduler.cluster_bindings] {
-            for some in mirror.list_by(BY_LEFT, LEFT).chunks(BINDINGS_PER_TURN) {
+        for left in &scheduler.left {
+            for some in left.list(&()).chunks(BINDINGS_PER_TURN) {
                 for object in some {
                     grant(scheduler, object, &failback_settings, &mut paces).await;
                 }
@@ -104,7 +93,7 @@ pub async fn watch(scheduler: &Arc<BindingScheduler>) {
 /// Returns the failback settings by policy. An unreadable policy has none; admission reported the error when it was
 /// written.
 fn gather_failback_settings(scheduler: &BindingScheduler) -> HashMap<ObjectKey, Failback> {
-    let policies = scheduler.policies.iter().flat_map(|mirror: &Mirror| mirror.list_by(BY_FAILBACK, WISH));
+    let policies = scheduler.failback_policies.iter().flat_map(|index| index.list(&()));
     let failback = |policy: Arc<Object>| {
         let text = policy.annotation(ANNOTATION_FAILBACK)?;
         Some((ObjectKey::of(&policy), Failback::parse(text).ok().flatten()?))

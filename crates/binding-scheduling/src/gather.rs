@@ -14,9 +14,6 @@ use tokio::time::Instant;
 
 use crate::BindingScheduler;
 
-/// Index of bindings by workload affinity and anti-affinity group.
-pub const BY_GROUP: &str = "workload-affinity-group";
-
 /// Maximum age of member capacity; reservations cover decisions made meanwhile.
 const CAPACITY_REFRESH: Duration = Duration::from_millis(200);
 /// Interval for removing stale reservations.
@@ -81,13 +78,6 @@ impl BindingScheduler {
         if key.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings }
     }
 
-    /// Remembers a written version until the mirror has it.
-    pub fn note_written(&self, key: &ObjectKey, written: &Object) {
-        // Taken under the lock so that a concurrent mirror update is not missed.
-        let mut in_flight = self.in_flight.lock();
-        in_flight.written(key, written, self.mirror_of(key).get(key).as_deref());
-    }
-
     /// Loads all clusters into the snapshot.
     pub fn load_clusters(&self) {
         let mut snapshot = self.snapshot.lock();
@@ -116,7 +106,7 @@ impl BindingScheduler {
         snapshot.settle_clusters();
     }
 
-    /// Returns the clusters of the other bindings in the same groups, including placements in flight.
+    /// Returns the clusters of the other bindings in the same groups, including pending placements.
     pub fn gather_peers(&self, binding: &Binding) -> Peers {
         let groups = match binding.spec.workload_affinity_groups.as_ref().filter(|_| self.options.workload_affinity) {
             Some(groups) if !binding.key.namespace.is_empty() => groups,
@@ -133,19 +123,19 @@ impl BindingScheduler {
     }
 
     fn clusters_of_group(&self, group: &str, own: &ObjectKey) -> Vec<Vec<String>> {
-        let in_flight = self.in_flight.lock();
+        let pending = self.pending.lock();
         let clusters = |object: &Arc<Object>| {
             let key = ObjectKey::of(object);
             if key == *own {
                 return None;
             }
-            if let Some(clusters) = in_flight.clusters(&key) {
+            if let Some(clusters) = pending.clusters(&key) {
                 return Some(clusters.to_vec());
             }
             let targets: Vec<TargetCluster> = api::read_at(object, &["spec", "clusters"]).unwrap_or_default();
             Some(targets.into_iter().map(|target| target.name).collect())
         };
-        self.bindings.list_by(BY_GROUP, group).iter().filter_map(clusters).collect()
+        self.bindings_by_group.list(group).iter().filter_map(clusters).collect()
     }
 }
 

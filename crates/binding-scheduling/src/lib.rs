@@ -9,7 +9,7 @@ mod commit;
 mod descheduler;
 mod failback;
 mod gather;
-mod inflight;
+mod pending;
 mod queue;
 mod schedule;
 mod triggers;
@@ -22,13 +22,13 @@ use cluster_client::ClusterClient;
 use parking_lot::Mutex;
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
-use reconcile::{Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
+use reconcile::{Clock, Index, Mirror, Mirrors, ObjectKey, Recorder};
 use scheduler::{ClusterSnapshot, Plugins, SchedulerOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::failback::PlannedReturn;
 use crate::gather::CapacityRefresh;
-use crate::inflight::InFlight;
+use crate::pending::PendingPlacements;
 use crate::queue::SchedulingQueue;
 
 pub use descheduler::Descheduling;
@@ -44,7 +44,7 @@ const BINDINGS_PER_TURN: usize = 16;
 
 /// The dependencies of the scheduling component.
 pub struct SchedulingDeps {
-    pub client: ClusterClient,
+    pub mirrors: Mirrors,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
     pub features: Arc<Features>,
@@ -93,18 +93,24 @@ struct BindingScheduler {
     queue: SchedulingQueue,
     bindings: Mirror,
     cluster_bindings: Mirror,
+    /// By workload affinity and anti-affinity group.
+    bindings_by_group: Index<String>,
+    /// Bindings of both scopes that left a cluster by failover and were not assigned to it again.
+    left: [Index<()>; 2],
+    /// Bindings with replicas that found no node; `None` unless descheduling is enabled.
+    unschedulable: Option<Index<()>>,
     clusters: Mirror,
     snapshot: Mutex<ClusterSnapshot>,
     capacity: Mutex<CapacityRefresh>,
-    in_flight: Mutex<InFlight>,
+    pending: Mutex<PendingPlacements>,
     recorder: Recorder,
     /// Records descheduling events.
     deschedulings: Recorder,
     metrics: PlaneMetrics,
     /// True if the feature gate ResilientFailover is on.
     is_resilient: bool,
-    /// PropagationPolicies and ClusterPropagationPolicies; empty unless failback is possible.
-    policies: Vec<Mirror>,
+    /// PropagationPolicies and ClusterPropagationPolicies with failback enabled; empty unless failback is possible.
+    failback_policies: Vec<Index<()>>,
     /// Bindings that may return and wait for their decision; bounded by `queue`.
     failbacks: Mutex<HashMap<ObjectKey, PlannedReturn>>,
 }
@@ -148,23 +154,14 @@ pub async fn run(parts: SchedulingDeps, cancel: CancellationToken) {
 
 impl BindingScheduler {
     fn new(parts: SchedulingDeps, cancel: &CancellationToken) -> Self {
-        let SchedulingDeps { client, member_capacity, decisions, features, clock, metrics, settings } = parts;
-        let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let bindings = MirrorSpec::new(&api::work::RESOURCE_BINDINGS.gvr())
-            .packed()
-            .index(gather::BY_GROUP, gather::groups_of)
-            .index(failback::BY_LEFT, failback::left_a_cluster);
-        let bindings = match settings.descheduling {
-            Some(_) => bindings.index(descheduler::BY_UNSCHEDULABLE, descheduler::is_unschedulable),
-            None => bindings,
-        };
-        let cluster_bindings = MirrorSpec::new(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr())
-            .index(failback::BY_LEFT, failback::left_a_cluster);
+        let SchedulingDeps { mirrors, member_capacity, decisions, features, clock, metrics, settings } = parts;
+        let client = mirrors.client().clone();
+        let bindings = mirrors.packed(&api::work::RESOURCE_BINDINGS.gvr());
+        let cluster_bindings = mirrors.packed(&api::work::CLUSTER_RESOURCE_BINDINGS.gvr());
         let policies = [api::policy::PROPAGATION_POLICIES, api::policy::CLUSTER_PROPAGATION_POLICIES]
             .into_iter()
             .filter(|_| features.resilient_failover)
-            .map(|policies| MirrorSpec::new(&policies.gvr()).trim(failback::trim_policy))
-            .map(|spec| mirror(spec.index(failback::BY_FAILBACK, failback::wants_failback)));
+            .map(|policies| mirrors.of(&policies.gvr()));
         let options = SchedulerOptions {
             plugins: Plugins::parse(settings.plugins.iter().map(String::as_str)),
             estimate_from_nodes: settings.estimate_from_nodes,
@@ -172,12 +169,15 @@ impl BindingScheduler {
             ..SchedulerOptions::new(&features)
         };
         Self {
-            bindings: mirror(bindings),
-            cluster_bindings: mirror(cluster_bindings),
-            policies: policies.collect(),
+            bindings_by_group: bindings.index(gather::groups_of),
+            left: [&bindings, &cluster_bindings].map(|mirror| mirror.index(failback::left_a_cluster)),
+            unschedulable: settings.descheduling.map(|_| bindings.index(descheduler::is_unschedulable)),
+            bindings,
+            cluster_bindings,
+            failback_policies: policies.map(|mirror| mirror.index(failback::wants_failback)).collect(),
             failbacks: Mutex::default(),
             is_resilient: features.resilient_failover,
-            clusters: mirror(MirrorSpec::new(&api::cluster::CLUSTERS.gvr())),
+            clusters: mirrors.of(&api::cluster::CLUSTERS.gvr()),
             recorder: Recorder::start(
                 client.clone(),
                 api::policy::DEFAULT_SCHEDULER,
@@ -188,7 +188,7 @@ impl BindingScheduler {
             queue: SchedulingQueue::new(features.priority_based_scheduling, &metrics),
             snapshot: Mutex::default(),
             capacity: Mutex::default(),
-            in_flight: Mutex::default(),
+            pending: Mutex::default(),
             client,
             member_capacity,
             decisions,

@@ -42,7 +42,7 @@ pub async fn run(scheduler: &Arc<BindingScheduler>) {
                             started.elapsed(),
                         );
                     }
-                    scheduler.in_flight.lock().finished(&key);
+                    scheduler.pending.lock().end(&key);
                     scheduler.queue.finish(&key, priority, outcome);
                     drop(slot);
                 });
@@ -92,10 +92,6 @@ impl BindingScheduler {
     fn decide(&self, key: &ObjectKey) -> NextStep {
         let finish = |outcome: ScheduleOutcome| NextStep::Finish { priority: 0, outcome };
         let Some(object) = self.mirror_of(key).get(key) else { return finish(ScheduleOutcome::Done) };
-        if self.in_flight.lock().must_wait(key, &object) {
-            // The mirror is outdated. The written version will enqueue the binding again.
-            return finish(ScheduleOutcome::Done);
-        }
         let binding = match self.read_binding(key, &object) {
             Ok(binding) => binding,
             Err(outcome) => return finish(outcome),
@@ -120,7 +116,7 @@ impl BindingScheduler {
         }
         drop(snapshot);
         if let (Ok(targets), true) = (&decision.result, self.options.workload_affinity) {
-            self.in_flight.lock().decided(key, targets);
+            self.pending.lock().decided(key, targets);
         }
         let remembered = RecordedDecision {
             time: self.clock.now(),

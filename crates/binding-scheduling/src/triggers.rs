@@ -28,9 +28,9 @@ struct Touched {
 pub async fn watch_bindings(scheduler: &Arc<BindingScheduler>, mirror: &Mirror) {
     let mut changes = mirror.subscribe();
     while let Some(change) = changes.next().await {
-        let is_awaited = scheduler.note_binding(&change);
+        scheduler.note_binding(&change);
         let Some(now) = &change.now else { continue };
-        if is_awaited || is_due(scheduler, change.before.as_deref(), now) {
+        if is_due(scheduler, change.before.as_deref(), now) {
             let why = if change.before.is_none() { QueueReason::BindingAdd } else { QueueReason::BindingUpdate };
             scheduler.queue.add(change.key.clone(), priority_of(now), change.is_initial, why).await;
         }
@@ -59,20 +59,17 @@ fn is_for_this_scheduler(scheduler: &BindingScheduler, binding: &Object) -> bool
 }
 
 impl BindingScheduler {
-    /// Updates reservations and in-flight placements from the mirror. Reports whether a decision waited for this
-    /// version.
-    fn note_binding(&self, change: &Change) -> bool {
+    /// Updates reservations and pending placements from the mirror.
+    fn note_binding(&self, change: &Change) {
         let name = change.key.to_string();
         match &change.now {
             None => {
                 self.snapshot.lock().release(&name);
-                self.in_flight.lock().forget(&change.key);
+                self.pending.lock().end(&change.key);
                 self.decisions.forget(&name);
                 self.failbacks.lock().remove(&change.key);
-                false
             }
             Some(now) => {
-                let is_awaited = self.in_flight.lock().seen(&change.key, now);
                 let statuses = now.items(&["status", "aggregatedStatus"]);
                 let mut snapshot = self.snapshot.lock();
                 let is_waiting = |item: &serde_json::Value| {
@@ -84,7 +81,6 @@ impl BindingScheduler {
                 {
                     snapshot.release_seen(&name, &binding.spec, &binding.status.aggregated_status);
                 }
-                is_awaited
             }
         }
     }

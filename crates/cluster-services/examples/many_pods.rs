@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cluster_client::testing::MemoryApi;
 use cluster_services::{ClusterServiceDeps, ClusterServiceSettings, run};
 use object::{GroupVersionResource, Object};
-use reconcile::SystemClock;
+use reconcile::{Mirrors, SystemClock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ async fn main() {
     }
     let cancel = CancellationToken::new();
     let parts = ClusterServiceDeps {
-        client: api.client(),
+        mirrors: Mirrors::new(api.client(), cancel.clone()),
         clock: Arc::new(SystemClock),
         settings: ClusterServiceSettings::default(),
     };

@@ -7,7 +7,6 @@ mod disruption;
 mod endpoints;
 mod mirrors;
 mod node_lifecycle;
-mod pending_writes;
 mod pod_gc;
 mod scales;
 mod scheduling;

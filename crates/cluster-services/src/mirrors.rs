@@ -6,7 +6,7 @@ use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use object::Object;
 use object::builtin;
-use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use reconcile::{Clock, Index, Mirror, MirrorSpec, ObjectKey, Recorder};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,13 +17,6 @@ use crate::start::ClusterServiceDeps;
 /// The field manager of all writes.
 pub const FIELD_MANAGER: &str = "kube-controller-manager";
 
-/// Index of pods by node.
-pub const BY_NODE: &str = "node";
-/// Index of pods by `namespace/name` of the claims they mount.
-pub const BY_CLAIM: &str = "claim";
-/// Index of endpoint slices by `namespace/name` of their Service.
-pub const BY_SERVICE: &str = "service";
-
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 pub struct ClusterMirrors {
@@ -33,14 +26,16 @@ pub struct ClusterMirrors {
     pub cancel: CancellationToken,
     /// Set once every controller has received the initial pods.
     pub pods_dispatched: watch::Sender<bool>,
-    /// Indexed `BY_NODE` and `BY_CLAIM`.
     pub pods: Mirror,
+    pub pods_by_node: Index<String>,
+    /// By the claims they mount.
+    pub pods_by_claim: Index<ObjectKey>,
     pub nodes: Mirror,
     pub namespaces: Mirror,
     pub leases: Mirror,
     pub services: Mirror,
-    /// Indexed `BY_SERVICE`.
     pub slices: Mirror,
+    pub slices_by_service: Index<ObjectKey>,
     pub endpoints: Mirror,
     pub budgets: Mirror,
     pub claims: Mirror,
@@ -51,28 +46,31 @@ pub struct ClusterMirrors {
 
 impl ClusterMirrors {
     pub fn start(parts: ClusterServiceDeps, cancel: &CancellationToken) -> Arc<Self> {
-        let ClusterServiceDeps { client, clock, mut settings } = parts;
+        let ClusterServiceDeps { mirrors, clock, mut settings } = parts;
         // Volumes expose their path to other processes, so it must be absolute.
         if let Ok(root) = std::path::absolute(&settings.host_path_root) {
             settings.host_path_root = root;
         }
-        let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec.packed(), cancel.clone());
-        let pods = MirrorSpec::new(&builtin::pods()).index(BY_NODE, node_of).index(BY_CLAIM, claims_of);
+        let pods = mirrors.packed(&builtin::pods());
+        let slices = mirrors.packed(&builtin::endpoint_slices());
         Arc::new(Self {
-            pods: start(pods),
-            nodes: start(MirrorSpec::new(&builtin::nodes())),
-            namespaces: start(MirrorSpec::new(&builtin::namespaces())),
-            leases: start(MirrorSpec::new(&builtin::leases()).within(LEASE_NAMESPACE)),
-            services: start(MirrorSpec::new(&builtin::services())),
-            slices: start(MirrorSpec::new(&builtin::endpoint_slices()).index(BY_SERVICE, service_of)),
-            endpoints: start(MirrorSpec::new(&builtin::endpoints())),
-            budgets: start(MirrorSpec::new(&builtin::pod_disruption_budgets())),
-            claims: start(MirrorSpec::new(&builtin::persistent_volume_claims())),
-            volumes: start(MirrorSpec::new(&builtin::persistent_volumes())),
-            classes: start(MirrorSpec::new(&builtin::storage_classes())),
-            autoscalers: start(MirrorSpec::new(&builtin::horizontal_pod_autoscalers())),
+            pods_by_node: pods.index(node_of),
+            pods_by_claim: pods.index(claims_of),
+            pods,
+            nodes: mirrors.packed(&builtin::nodes()),
+            namespaces: mirrors.packed(&builtin::namespaces()),
+            leases: mirrors.get(MirrorSpec::new(&builtin::leases()).packed().within(LEASE_NAMESPACE)),
+            services: mirrors.packed(&builtin::services()),
+            slices_by_service: slices.index(service_of),
+            slices,
+            endpoints: mirrors.packed(&builtin::endpoints()),
+            budgets: mirrors.packed(&builtin::pod_disruption_budgets()),
+            claims: mirrors.packed(&builtin::persistent_volume_claims()),
+            volumes: mirrors.packed(&builtin::persistent_volumes()),
+            classes: mirrors.packed(&builtin::storage_classes()),
+            autoscalers: mirrors.packed(&builtin::horizontal_pod_autoscalers()),
             pods_dispatched: watch::Sender::new(false),
-            client,
+            client: mirrors.client().clone(),
             clock,
             settings,
             cancel: cancel.clone(),
@@ -121,22 +119,22 @@ fn node_of(pod: &Object) -> Vec<String> {
     }
 }
 
-fn claims_of(pod: &Object) -> Vec<String> {
+fn claims_of(pod: &Object) -> Vec<ObjectKey> {
     let volumes = pod.items(&["spec", "volumes"]).iter();
     let names = volumes.filter_map(|volume| match volume["persistentVolumeClaim"]["claimName"].as_str() {
-        Some(name) => Some(format!("{}/{name}", pod.namespace())),
+        Some(name) => Some(ObjectKey::new(pod.namespace(), name)),
         None if volume["ephemeral"].is_object() => {
             let volume = volume["name"].as_str()?;
-            Some(format!("{}/{}-{volume}", pod.namespace(), pod.name()))
+            Some(ObjectKey::new(pod.namespace(), &format!("{}-{volume}", pod.name())))
         }
         None => None,
     });
     names.collect()
 }
 
-fn service_of(slice: &Object) -> Vec<String> {
+fn service_of(slice: &Object) -> Vec<ObjectKey> {
     match slice.label("kubernetes.io/service-name") {
-        Some(service) if !service.is_empty() => vec![format!("{}/{service}", slice.namespace())],
+        Some(service) if !service.is_empty() => vec![ObjectKey::new(slice.namespace(), service)],
         _ => Vec::new(),
     }
 }

@@ -4,8 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cluster_client::ClusterClient;
-use reconcile::{Change, Clock};
+use reconcile::{Change, Clock, Mirrors};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -18,8 +17,8 @@ const CHANGES_PER_TURN: usize = 64;
 
 /// The dependencies of the cluster services.
 pub struct ClusterServiceDeps {
-    /// The API of the cluster.
-    pub client: ClusterClient,
+    /// Of the cluster.
+    pub mirrors: Mirrors,
     pub clock: Arc<dyn Clock>,
     pub settings: ClusterServiceSettings,
 }

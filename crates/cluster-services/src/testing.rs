@@ -8,7 +8,7 @@ use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOpti
 use object::builtin;
 use object::request::Subresource;
 use object::{GroupVersionResource, Object, time};
-use reconcile::{Clock, VirtualClock};
+use reconcile::{Clock, Mirrors, VirtualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -37,7 +37,8 @@ impl ServicesTestbed {
         let client = api.client();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
         let cancel = CancellationToken::new();
-        let parts = ClusterServiceDeps { client: client.clone(), clock: Arc::clone(&clock), settings };
+        let mirrors = Mirrors::new(client.clone(), cancel.clone());
+        let parts = ClusterServiceDeps { mirrors, clock: Arc::clone(&clock), settings };
         tokio::spawn(run(parts, cancel.clone()));
         let testbed = Self { api, client, clock, _running: cancel.drop_guard() };
         testbed.settle().await;

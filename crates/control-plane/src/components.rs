@@ -11,7 +11,7 @@ use member_sync::push::Connect;
 use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
-use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock};
+use reconcile::{Clock, Fence, LeaderElection, LeaderElector, Mirrors, SystemClock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,8 @@ const RELEASE_WAIT_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Shared {
     pub client: ClusterClient,
+    /// Mirrors that every replica has, also without the lease.
+    pub mirrors: Mirrors,
     pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
@@ -131,11 +133,13 @@ impl Components {
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(core_controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let Shared { client, interpreter, member_capacity, decisions, metrics } = self.shared;
+        let Shared { client, mirrors, interpreter, member_capacity, decisions, metrics } = self.shared;
+        // One mirror per resource for all components. They end with the term.
+        let mirrors = mirrors.within(client, cancel.clone());
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
         running.spawn(fleet::run(
             fleet::Parts {
-                client: client.clone(),
+                mirrors: mirrors.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
                 metrics: metrics.clone(),
@@ -145,7 +149,7 @@ impl Components {
         ));
         running.spawn(federation::run(
             federation::Parts {
-                client: client.clone(),
+                mirrors: mirrors.clone(),
                 interpreter: interpreter.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
@@ -156,7 +160,7 @@ impl Components {
         ));
         running.spawn(binding_scheduling::run(
             binding_scheduling::SchedulingDeps {
-                client: client.clone(),
+                mirrors: mirrors.clone(),
                 member_capacity: member_capacity.clone(),
                 decisions,
                 features: features.clone(),
@@ -168,7 +172,7 @@ impl Components {
         ));
         let settings = self.propagation.member_sync.clone();
         let parts =
-            member_sync::push::Parts { client, interpreter, member_capacity, features, clock, metrics, settings };
+            member_sync::push::Parts { mirrors, interpreter, member_capacity, features, clock, metrics, settings };
         running.spawn(member_sync::push::run_with(parts, self.connect, cancel.clone()));
         finish(running, cancel).await;
     }

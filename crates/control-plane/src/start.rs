@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use api::cluster::CLUSTERS;
 use api_host::{Additions, ApiHost};
 use apiserver::server::{Handlers, Server};
 use cluster_client::{ClusterClient, User};
@@ -24,6 +25,7 @@ use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
 use plane_state::SafeMode;
+use reconcile::Mirrors;
 use search::Search;
 use tokio::net::TcpListener;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
@@ -56,8 +58,12 @@ impl ControlPlane {
         let client = host.client(User::new(FEDERATION.0, FEDERATION.1))?;
         let features = Arc::clone(&options.propagation.features);
         let interpreter = interpretation::start(client.clone(), &host.server, features, host.stop.clone()).await;
+        let mirrors = Mirrors::new(client.clone(), host.stop.clone());
+        // Search and the controllers read Clusters; started here, all share one mirror.
+        mirrors.of(&CLUSTERS.gvr());
         let shared = Shared {
             client,
+            mirrors,
             interpreter,
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
@@ -124,7 +130,7 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
     });
     // Every replica answers searches, so every replica keeps read-only copies.
     let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
-    let search = Search::new(search::SearchDeps { client: shared.client.clone(), members: Arc::new(members) });
+    let search = Search::new(search::SearchDeps { mirrors: shared.mirrors.clone(), members: Arc::new(members) });
     tokio::spawn(search.clone().run(host.stop.clone()));
     let console = Arc::new(WebConsole::default());
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };

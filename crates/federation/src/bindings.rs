@@ -16,11 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 
-/// Index of works: the permanent ids of the bindings they come from.
-pub const BY_BINDING: &str = "binding";
-/// Index of bindings: the apiVersion and kind of their templates.
-pub const BY_TEMPLATE_KIND: &str = "template kind";
-
 pub fn mirror_of<'a>(plane: &'a Plane, key: &ObjectKey) -> &'a Mirror {
     if key.namespace.is_empty() { &plane.cluster_bindings } else { &plane.bindings }
 }
@@ -48,7 +43,7 @@ pub fn works_of(plane: &Plane, binding: BindingRef<'_>) -> Vec<Arc<Object>> {
     if binding.id.is_empty() {
         return Vec::new();
     }
-    let mut works = plane.works.list_by(BY_BINDING, binding.id);
+    let mut works = plane.works_by_binding.list(binding.id);
     works.retain(|work| is_made_by(work, binding));
     works
 }

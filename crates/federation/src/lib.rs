@@ -14,7 +14,6 @@ mod templates;
 #[cfg(test)]
 mod testing;
 mod work;
-mod written;
 
 pub use crate::plane::Plane;
 pub use crate::settings::Settings;

@@ -13,25 +13,18 @@ use api::work::{CLUSTER_RESOURCE_BINDINGS, LABEL_DEPENDED_BY_PREFIX, RESOURCE_BI
 use cluster_client::ClusterClient;
 use object::Object;
 use plane_metrics::PlaneMetrics;
-use reconcile::{Clock, Mirror, MirrorSpec};
+use reconcile::{Clock, Index, Mirror};
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{BY_BINDING, BY_TEMPLATE_KIND, binding_ids, template_kind};
+use crate::bindings::{binding_ids, template_kind};
 use crate::dependencies::dependency_keys;
 use crate::settings::Settings;
 use crate::start::Parts;
 use crate::templates::Templates;
-use crate::work::{BY_SELECTED_KIND, selected_kinds};
+use crate::work::selected_kinds;
 
 /// Field manager in `managedFields`: the name Karmada's clients look for.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
-
-/// Index of bindings: the permanent ids of the policies that claim them.
-pub const BY_POLICY: &str = "policy";
-/// Index of bindings: the label keys that say which bindings need what they carry.
-pub const BY_DEPENDENT: &str = "dependent";
-/// Index of bindings: the dependencies of their templates, as `dependency_key` writes them.
-pub const BY_DEPENDENCY: &str = "dependency";
 
 /// Shared by all controllers of this crate.
 pub struct Plane {
@@ -43,40 +36,53 @@ pub struct Plane {
     pub settings: Settings,
     /// Every object that may be propagated.
     pub templates: Arc<Templates>,
-    /// Indexed `BY_POLICY`, `BY_DEPENDENT`, `BY_DEPENDENCY` and `BY_TEMPLATE_KIND`.
     pub bindings: Mirror,
-    /// Indexed `BY_POLICY` and `BY_TEMPLATE_KIND`.
     pub cluster_bindings: Mirror,
-    /// Indexed `BY_BINDING`.
+    /// By the permanent ids of the policies that claim them; namespaced bindings, then cluster-wide ones.
+    pub bindings_by_policy: [Index<String>; 2],
+    /// By the apiVersion and kind of their templates; namespaced bindings, then cluster-wide ones.
+    pub bindings_by_kind: [Index<String>; 2],
+    /// By the label keys that say which bindings need what they carry.
+    pub bindings_by_dependent: Index<String>,
+    /// By the dependencies of their templates, as `dependency_key` writes them.
+    pub bindings_by_dependency: Index<String>,
     pub works: Mirror,
+    /// By the permanent ids of the bindings they come from.
+    pub works_by_binding: Index<String>,
     pub clusters: Mirror,
     pub policies: Mirror,
     pub cluster_policies: Mirror,
-    /// Indexed `BY_SELECTED_KIND`.
     pub overrides: Mirror,
-    /// Indexed `BY_SELECTED_KIND`.
     pub cluster_overrides: Mirror,
+    /// By namespace, apiVersion and kind of what they select; namespaced policies, then cluster-wide ones.
+    pub overrides_by_kind: [Index<String>; 2],
 }
 
 impl Plane {
     pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { client, interpreter, features, clock, metrics, settings } = parts;
-        let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let of = |resource: Resource| MirrorSpec::new(&resource.gvr());
-        let bindings_of =
-            |resource| of(resource).packed().index(BY_POLICY, policy_ids).index(BY_TEMPLATE_KIND, template_kind);
-        let dependents = bindings_of(RESOURCE_BINDINGS).index(BY_DEPENDENT, dependent_keys);
-        let overrides_of = |resource| of(resource).index(BY_SELECTED_KIND, selected_kinds);
+        let Parts { mirrors, interpreter, features, clock, metrics, settings } = parts;
+        let client = mirrors.client().clone();
+        let of = |resource: Resource| mirrors.of(&resource.gvr());
+        let packed = |resource: Resource| mirrors.packed(&resource.gvr());
+        let (bindings, cluster_bindings) = (packed(RESOURCE_BINDINGS), packed(CLUSTER_RESOURCE_BINDINGS));
+        let (overrides, cluster_overrides) = (of(OVERRIDE_POLICIES), of(CLUSTER_OVERRIDE_POLICIES));
+        let works = packed(WORKS);
         Arc::new(Self {
             templates: Templates::new(client.clone(), settings.skipped_apis.clone(), cancel.clone()),
-            bindings: mirror(dependents.index(BY_DEPENDENCY, dependency_keys)),
-            cluster_bindings: mirror(bindings_of(CLUSTER_RESOURCE_BINDINGS)),
-            works: mirror(of(WORKS).packed().index(BY_BINDING, binding_ids)),
-            clusters: mirror(of(CLUSTERS)),
-            policies: mirror(of(PROPAGATION_POLICIES)),
-            cluster_policies: mirror(of(CLUSTER_PROPAGATION_POLICIES)),
-            overrides: mirror(overrides_of(OVERRIDE_POLICIES)),
-            cluster_overrides: mirror(overrides_of(CLUSTER_OVERRIDE_POLICIES)),
+            bindings_by_policy: [&bindings, &cluster_bindings].map(|mirror| mirror.index(policy_ids)),
+            bindings_by_kind: [&bindings, &cluster_bindings].map(|mirror| mirror.index(template_kind)),
+            bindings_by_dependent: bindings.index(dependent_keys),
+            bindings_by_dependency: bindings.index(dependency_keys),
+            bindings,
+            cluster_bindings,
+            works_by_binding: works.index(binding_ids),
+            works,
+            clusters: of(CLUSTERS),
+            policies: of(PROPAGATION_POLICIES),
+            cluster_policies: of(CLUSTER_PROPAGATION_POLICIES),
+            overrides_by_kind: [&overrides, &cluster_overrides].map(|mirror| mirror.index(selected_kinds)),
+            overrides,
+            cluster_overrides,
             client,
             interpreter,
             features,

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use api::features::Features;
-use cluster_client::ClusterClient;
 use plane_metrics::PlaneMetrics;
-use reconcile::Clock;
+use reconcile::{Clock, Mirrors};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +15,8 @@ use crate::{binding, dependencies, eviction, rollup, work};
 /// Dependencies of the controllers.
 #[derive(Clone)]
 pub struct Parts {
-    /// The control plane, with the rights of karmada-controller-manager.
-    pub client: ClusterClient,
+    /// Of the control plane, with the rights of karmada-controller-manager.
+    pub mirrors: Mirrors,
     pub interpreter: interpreter_runtime::SharedInterpreter,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,

@@ -11,14 +11,11 @@ use parking_lot::RwLock;
 use propagation::skipped_apis::SkippedApis;
 use reconcile::backoff::MIRROR_BACKOFF;
 use reconcile::mirror::ObjectKey;
-use reconcile::{Mirror, MirrorSpec};
+use reconcile::{Index, Mirror, MirrorSpec};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::policy_ids;
-
-/// Index of templates: the permanent ids of the policies that claim them.
-pub const BY_CLAIM: &str = "claim";
 
 /// Time that changes of definitions are collected before discovery runs.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -72,6 +69,8 @@ impl From<&api::work::ObjectReference> for Template {
 pub struct Watched {
     pub resource: Arc<ApiResource>,
     pub mirror: Mirror,
+    /// By the permanent ids of the policies that claim them.
+    pub by_claim: Index<String>,
     /// Ends when the resource is no longer served.
     pub cancel: CancellationToken,
     /// Mirrored on request, not because its objects may be propagated.
@@ -153,6 +152,19 @@ impl Templates {
     /// The mirror of a kind, once it is complete.
     pub fn mirror(&self, gvk: &GroupVersionKind) -> Option<Mirror> {
         self.watched(gvk).map(|watched| watched.mirror).filter(Mirror::is_synced)
+    }
+
+    /// The objects of a kind that a policy claims, once its mirror is complete.
+    pub fn claimed_by(&self, gvk: &GroupVersionKind, policy_id: &str) -> Option<Vec<Arc<Object>>> {
+        let watched = self.watched(gvk).filter(|watched| watched.mirror.is_synced())?;
+        Some(watched.by_claim.list(policy_id))
+    }
+
+    /// Notes the answer of a write of a template.
+    pub fn note(&self, written: &Arc<Object>) {
+        if let Some(watched) = self.watched(&written.gvk()) {
+            watched.mirror.note(written);
+        }
     }
 
     fn watched(&self, gvk: &GroupVersionKind) -> Option<Watched> {
@@ -264,9 +276,10 @@ impl Templates {
 
     fn start_one(&self, state: &mut State, resource: &ApiResource, is_skipped: bool) -> Watched {
         let cancel = self.cancel.child_token();
-        let spec = MirrorSpec::new(&resource.gvr).packed().index(BY_CLAIM, policy_ids);
+        let spec = MirrorSpec::new(&resource.gvr).packed();
         let mirror = Mirror::start(self.client.clone(), spec, cancel.clone());
-        let watched = Watched { resource: Arc::new(resource.clone()), mirror, cancel, is_skipped };
+        let by_claim = mirror.index(policy_ids);
+        let watched = Watched { resource: Arc::new(resource.clone()), mirror, by_claim, cancel, is_skipped };
         state.watched.insert(resource.gvk(), watched.clone());
         state.listeners.retain(|listener| listener.send(watched.clone()).is_ok());
         watched

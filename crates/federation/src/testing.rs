@@ -15,7 +15,7 @@ use object::Object;
 use object::builtin;
 use object::request::Subresource;
 use propagation::binding::Twin;
-use reconcile::VirtualClock;
+use reconcile::{Mirrors, VirtualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -105,7 +105,7 @@ impl Stage {
 
     pub fn plane(&self, features: Features) -> Arc<Plane> {
         let parts = Parts {
-            client: self.client.clone(),
+            mirrors: Mirrors::new(self.client.clone(), self.cancel.clone()),
             interpreter: self.interpreter.clone(),
             features: Arc::new(features),
             clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),

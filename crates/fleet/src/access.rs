@@ -11,7 +11,7 @@ use access::rule::PolicyRule;
 use api::cluster::{ClusterSpec, LABEL_SYSTEM};
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use propagation::works::DesiredWork;
-use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use reconcile::{Change, Controller, Index, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -24,26 +24,26 @@ const WORKERS: usize = 2;
 const IMPERSONATOR: &str = "karmada-impersonator";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Roles by the clusters whose proxy they open; `*` for all.
-const BY_CLUSTER: &str = "cluster";
+/// Stands for all clusters in the index of roles.
 const EVERY_CLUSTER: &str = "*";
-/// Bindings by the ClusterRole they give.
-const BY_ROLE: &str = "role";
 
 struct Access {
     plane: Arc<Plane>,
     roles: Mirror,
-    bindings: Mirror,
+    /// By the clusters whose proxy they open.
+    roles_by_cluster: Index<String>,
+    /// By the ClusterRole they give.
+    bindings_by_role: Index<String>,
     events: Recorder,
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let resource = |name: &str| GroupVersionResource::new(RBAC, "v1", name);
-    let roles = MirrorSpec::new(&resource("clusterroles")).index(BY_CLUSTER, opened_clusters);
-    let bindings = MirrorSpec::new(&resource("clusterrolebindings")).index(BY_ROLE, role_of);
+    let roles = plane.mirror(MirrorSpec::new(&resource("clusterroles")));
     let access = Arc::new(Access {
-        roles: plane.mirror(roles, &cancel),
-        bindings: plane.mirror(bindings, &cancel),
+        roles_by_cluster: roles.index(opened_clusters),
+        roles,
+        bindings_by_role: plane.mirror(MirrorSpec::new(&resource("clusterrolebindings"))).index(role_of),
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
@@ -53,7 +53,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&access.plane.clusters, clusters_with_new_secret),
         Source::new(&access.plane.namespaces, cluster_of_new_space),
         Source::new(&access.roles, move |change| by_role.clusters_of_role(change)),
-        Source::new(&access.bindings, move |change| by_binding.clusters_of_binding(change)),
+        Source::new(access.bindings_by_role.mirror(), move |change| by_binding.clusters_of_binding(change)),
     ];
     let controller = Controller::new(COMPONENT).observed_by(&access.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&access), key);
@@ -97,10 +97,10 @@ impl Access {
     }
 
     fn gather_subjects(&self, cluster: &str) -> Vec<Value> {
-        let mut roles = self.roles.list_by(BY_CLUSTER, EVERY_CLUSTER);
-        roles.extend(self.roles.list_by(BY_CLUSTER, cluster));
+        let mut roles = self.roles_by_cluster.list(EVERY_CLUSTER);
+        roles.extend(self.roles_by_cluster.list(cluster));
         let names: BTreeSet<&str> = roles.iter().map(|role| role.name()).collect();
-        let bindings = names.into_iter().flat_map(|role| self.bindings.list_by(BY_ROLE, role));
+        let bindings = names.into_iter().flat_map(|role| self.bindings_by_role.list(role));
         bindings.flat_map(|binding| binding.items(&["subjects"]).to_vec()).collect()
     }
 

@@ -58,7 +58,7 @@ struct Signs {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let leases = plane.mirror(MirrorSpec::new(&leases()).within(CLUSTER_NAMESPACE), &cancel);
+    let leases = plane.mirror(MirrorSpec::new(&leases()).within(CLUSTER_NAMESPACE));
     tokio::select! {
         () = cancel.cancelled() => return,
         _ = futures::future::join(plane.clusters.synced(), leases.synced()) => {}

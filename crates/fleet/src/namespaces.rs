@@ -36,12 +36,9 @@ struct Namespaces {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let policies = plane.mirror(Policies::index(MirrorSpec::new(&CLUSTER_OVERRIDE_POLICIES.gvr())), &cancel);
-    let office = Arc::new(Namespaces {
-        policies: Policies::new(policies.clone()),
-        events: plane.recorder(COMPONENT, &cancel),
-        plane,
-    });
+    let policies = plane.mirror(MirrorSpec::new(&CLUSTER_OVERRIDE_POLICIES.gvr()));
+    let office =
+        Arc::new(Namespaces { policies: Policies::new(&policies), events: plane.recorder(COMPONENT, &cancel), plane });
     let (by_namespace, by_cluster, by_policy) = (Arc::clone(&office), Arc::clone(&office), Arc::clone(&office));
     let sources = vec![
         Source::new(&office.plane.namespaces, move |change| by_namespace.pairs_of_namespace(change)),

@@ -8,7 +8,7 @@ use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
 use object::{GroupVersionResource, Object, conditions};
 use plane_metrics::PlaneMetrics;
-use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Recorder};
+use reconcile::{Change, Clock, Index, Mirror, MirrorSpec, Mirrors, ObjectKey, Recorder};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -19,14 +19,13 @@ use crate::vigil::Vigil;
 /// Field manager of the writes.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
-/// Bindings by the clusters they place on.
-const BY_CLUSTER: &str = "cluster";
-/// Clusters by `Push` and `Pull`.
-const BY_MODE: &str = "mode";
-/// Clusters by what is special about them, so that the common case asks one empty index.
-const BY_TROUBLE: &str = "trouble";
-const LEAVING: &str = "leaving";
-const EVICTING: &str = "evicting";
+/// Reasons to look at a cluster. Most clusters have none, so the common case asks an empty index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Trouble {
+    Leaving,
+    /// A taint drives out what runs there.
+    Evicting,
+}
 
 pub struct Plane {
     pub client: ClusterClient,
@@ -34,29 +33,37 @@ pub struct Plane {
     pub features: Arc<Features>,
     pub metrics: PlaneMetrics,
     pub settings: Settings,
+    mirrors: Mirrors,
     pub clusters: Mirror,
+    /// By `Push` and `Pull`.
+    clusters_by_mode: Index<String>,
+    clusters_by_trouble: Index<Trouble>,
     pub namespaces: Mirror,
     /// ResourceBindings and ClusterResourceBindings: one code for both.
     pub bindings: [Mirror; 2],
+    /// By the clusters they place on.
+    bindings_by_cluster: [Index<String>; 2],
     pub vigil: Vigil,
 }
 
 impl Plane {
-    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { client, features, clock, metrics, settings } = parts;
-        let mirror = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let clusters = MirrorSpec::new(&CLUSTERS.gvr()).index(BY_MODE, mode_of).index(BY_TROUBLE, trouble_of);
-        let bindings = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS]
-            .map(|resource| mirror(MirrorSpec::new(&resource.gvr()).packed().index(BY_CLUSTER, targets_of)));
+    pub fn start(parts: Parts) -> Arc<Self> {
+        let Parts { mirrors, features, clock, metrics, settings } = parts;
+        let clusters = mirrors.of(&CLUSTERS.gvr());
+        let bindings = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS].map(|resource| mirrors.packed(&resource.gvr()));
         // A look may take a while, and a machine be busy: only what cannot be either is a pause.
         let gap_max = settings.cluster_monitor_period + settings.cluster_monitor_grace_period / 4;
         let vigil = Vigil::new(gap_max, clock.now());
         let plane = Self {
             vigil,
-            clusters: mirror(clusters),
-            namespaces: mirror(MirrorSpec::new(&namespaces())),
+            clusters_by_mode: clusters.index(mode_of),
+            clusters_by_trouble: clusters.index(trouble_of),
+            clusters,
+            namespaces: mirrors.of(&namespaces()),
+            bindings_by_cluster: [&bindings[0], &bindings[1]].map(|mirror| mirror.index(targets_of)),
             bindings,
-            client,
+            client: mirrors.client().clone(),
+            mirrors,
             clock,
             features,
             metrics,
@@ -65,9 +72,9 @@ impl Plane {
         Arc::new(plane)
     }
 
-    /// A mirror of one controller alone.
-    pub fn mirror(&self, spec: MirrorSpec, cancel: &CancellationToken) -> Mirror {
-        Mirror::start(self.client.clone(), spec, cancel.clone())
+    /// Any other mirror of the plane.
+    pub fn mirror(&self, spec: MirrorSpec) -> Mirror {
+        self.mirrors.get(spec)
     }
 
     /// Records events under the name of a Karmada component.
@@ -85,16 +92,16 @@ impl Plane {
 
     /// Clusters whose agents come to the plane.
     pub fn pull_clusters(&self) -> Vec<Arc<Object>> {
-        self.clusters.list_by(BY_MODE, "Pull")
+        self.clusters_by_mode.list("Pull")
     }
 
     pub fn is_anything_leaving(&self) -> bool {
-        !self.clusters.list_by(BY_TROUBLE, LEAVING).is_empty()
+        !self.clusters_by_trouble.keys(&Trouble::Leaving).is_empty()
     }
 
     /// Clusters with a taint that drives out what runs there.
     pub fn evicting_clusters(&self) -> Vec<Arc<Object>> {
-        self.clusters.list_by(BY_TROUBLE, EVICTING)
+        self.clusters_by_trouble.list(&Trouble::Evicting)
     }
 
     /// Reports whether another cluster is known to be ready.
@@ -111,13 +118,13 @@ impl Plane {
 
     /// The bindings that place on the cluster, each with the mirror it is from.
     pub fn placed_on(&self, cluster: &str) -> Vec<(&Mirror, Arc<Object>)> {
-        let listed = |mirror| Mirror::list_by(mirror, BY_CLUSTER, cluster).into_iter().map(move |b| (mirror, b));
-        self.bindings.iter().flat_map(listed).collect()
+        let listed = |index| Index::list(index, cluster).into_iter().map(move |b| (index.mirror(), b));
+        self.bindings_by_cluster.iter().flat_map(listed).collect()
     }
 
     /// The same for one kind of binding, by its place in `bindings`.
     pub fn placed_on_kind(&self, kind: usize, cluster: &str) -> Vec<Arc<Object>> {
-        self.bindings[kind].list_by(BY_CLUSTER, cluster)
+        self.bindings_by_cluster[kind].list(cluster)
     }
 }
 
@@ -164,10 +171,10 @@ fn mode_of(cluster: &Object) -> Vec<String> {
     vec![cluster.str_at(&["spec", "syncMode"]).to_owned()]
 }
 
-fn trouble_of(cluster: &Object) -> Vec<String> {
+fn trouble_of(cluster: &Object) -> Vec<Trouble> {
     let is_evicting = has_no_execute(cluster.items(&["spec", "taints"]));
-    let troubles = [(cluster.is_deleting(), LEAVING), (is_evicting, EVICTING)];
-    troubles.into_iter().filter(|(holds, _)| *holds).map(|(_, trouble)| trouble.to_owned()).collect()
+    let troubles = [(cluster.is_deleting(), Trouble::Leaving), (is_evicting, Trouble::Evicting)];
+    troubles.into_iter().filter(|(holds, _)| *holds).map(|(_, trouble)| trouble).collect()
 }
 
 pub fn has_no_execute(taints: &[Value]) -> bool {

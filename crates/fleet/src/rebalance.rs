@@ -29,7 +29,7 @@ const COMPONENT: &str = "workload-rebalancer";
 const WORKERS: usize = 2;
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let rebalancers = plane.mirror(MirrorSpec::new(&WORKLOAD_REBALANCERS.gvr()), &cancel);
+    let rebalancers = plane.mirror(MirrorSpec::new(&WORKLOAD_REBALANCERS.gvr()));
     let sources = vec![Source::new(&rebalancers, rebalancers_with_new_spec)];
     let controller = Controller::new(COMPONENT).observed_by(&plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&plane), key);

@@ -9,7 +9,7 @@ use api::cluster::ClusterStatus;
 use api::core::{Condition, find_condition};
 use api::remedy::{DecisionMatch, REMEDIES, RemedySpec};
 use object::Object;
-use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+use reconcile::{Change, Controller, Index, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -17,21 +17,21 @@ use crate::plane::{FIELD_MANAGER, Plane};
 
 const COMPONENT: &str = "remedy-controller";
 const WORKERS: usize = 2;
-/// Remedies by the clusters they name; `*` for all.
-const BY_CLUSTER: &str = "cluster";
+/// Stands for all clusters in the index of remedies.
 const EVERY_CLUSTER: &str = "*";
 
 struct Remedies {
     plane: Arc<Plane>,
-    remedies: Mirror,
+    /// By the clusters they name.
+    remedies: Index<String>,
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let remedies = plane.mirror(MirrorSpec::new(&REMEDIES.gvr()).index(BY_CLUSTER, clusters_of), &cancel);
+    let remedies = plane.mirror(MirrorSpec::new(&REMEDIES.gvr())).index(clusters_of);
     let members = Arc::clone(&plane);
     let sources = vec![
         Source::new(&plane.clusters, clusters_in_new_condition),
-        Source::new(&remedies, move |change| clusters_of_changed_remedy(&members, change)),
+        Source::new(remedies.mirror(), move |change| clusters_of_changed_remedy(&members, change)),
     ];
     let office = Arc::new(Remedies { plane, remedies });
     let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
@@ -60,8 +60,8 @@ async fn reconcile(office: Arc<Remedies>, key: ObjectKey) -> Result<Outcome, Rec
     if cluster.is_deleting() {
         return Ok(Outcome::Done);
     }
-    let mut remedies = office.remedies.list_by(BY_CLUSTER, EVERY_CLUSTER);
-    remedies.extend(office.remedies.list_by(BY_CLUSTER, &key.name));
+    let mut remedies = office.remedies.list(EVERY_CLUSTER);
+    remedies.extend(office.remedies.list(&key.name));
     let remedies: Vec<RemedySpec> = remedies.iter().map(|remedy| api::read(remedy)).collect::<Result<_, _>>()?;
     let status: ClusterStatus = api::read_at(&cluster, &["status"])?;
     let actions = plan_actions(&remedies, &status.conditions);

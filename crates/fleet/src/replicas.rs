@@ -35,7 +35,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let gvr = GroupVersionResource::new("apps", "v1", "deployments");
     let labels = format!("{LABEL_RETAIN_REPLICAS}=true");
     // Only labelled ones are mirrored, so a label that is added shows as a new object.
-    let deployments = plane.mirror(MirrorSpec::new(&gvr).labels(&labels), &cancel);
+    let deployments = plane.mirror(MirrorSpec::new(&gvr).labels(&labels));
     let sources = vec![Source::new(&deployments, deployments_with_new_replicas)];
     let office = Arc::new(Replicas { plane, deployments });
     let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);

@@ -9,7 +9,7 @@ use api::policy::{LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID};
 use api::work::LABEL_RETAIN_REPLICAS;
 use cluster_client::{Patch, ResourceRef, RestMapper, WriteOptions};
 use object::{GroupVersion, GroupVersionResource, Object};
-use reconcile::{Change, Controller, Mirror, MirrorSpec, Outcome, ReconcileError, Source};
+use reconcile::{Change, Controller, Index, MirrorSpec, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +17,6 @@ use crate::plane::{FIELD_MANAGER, Plane};
 
 const COMPONENT: &str = "hpa-scale-target-marker";
 const WORKERS: usize = 1;
-/// Autoscalers by what they scale.
-const BY_TARGET: &str = "target";
 
 /// The scale target of an autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,14 +29,15 @@ struct Target {
 
 struct Marker {
     plane: Arc<Plane>,
-    autoscalers: Mirror,
+    /// By what they scale.
+    autoscalers: Index<Target>,
     mapper: RestMapper,
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let gvr = GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers");
-    let autoscalers = plane.mirror(MirrorSpec::new(&gvr).index(BY_TARGET, target_text), &cancel);
-    let sources = vec![Source::new(&autoscalers, targets_of_change)];
+    let autoscalers = plane.mirror(MirrorSpec::new(&gvr)).index(|autoscaler| vec![target_of(autoscaler)]);
+    let sources = vec![Source::new(autoscalers.mirror(), targets_of_change)];
     let mapper = RestMapper::new(plane.client.clone());
     let marker = Arc::new(Marker { plane, autoscalers, mapper });
     let controller = Controller::new(COMPONENT).observed_by(&marker.plane.metrics.controllers);
@@ -52,7 +51,7 @@ fn targets_of_change(change: &Change) -> Vec<Target> {
 }
 
 async fn reconcile(marker: Arc<Marker>, target: Target) -> Result<Outcome, ReconcileError> {
-    let scaling = marker.autoscalers.list_by(BY_TARGET, &target.to_string());
+    let scaling = marker.autoscalers.list(&target);
     // Only the author of the autoscaler can fix this.
     let Some(group_version) = GroupVersion::parse(&target.api_version) else { return Ok(Outcome::Done) };
     let resource = marker.mapper.resource_of(&group_version.kind(target.kind.as_str())).await?;
@@ -88,17 +87,6 @@ fn target_of(autoscaler: &Object) -> Target {
         api_version: part("apiVersion"),
         kind: part("kind"),
         name: part("name"),
-    }
-}
-
-fn target_text(autoscaler: &Object) -> Vec<String> {
-    vec![target_of(autoscaler).to_string()]
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { namespace, api_version, kind, name } = self;
-        write!(f, "{namespace} {api_version} {kind} {name}")
     }
 }
 

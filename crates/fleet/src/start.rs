@@ -5,9 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::features::Features;
-use cluster_client::ClusterClient;
 use plane_metrics::PlaneMetrics;
-use reconcile::Clock;
+use reconcile::{Clock, Mirrors};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +19,8 @@ use crate::{
 
 /// Dependencies of the controllers.
 pub struct Parts {
-    /// The plane's own API.
-    pub client: ClusterClient,
+    /// Of the plane's own API.
+    pub mirrors: Mirrors,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,
@@ -33,7 +32,7 @@ type Start = fn(Arc<Plane>, CancellationToken) -> Running;
 
 /// Runs until cancelled.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
-    let plane = Plane::start(parts, &cancel);
+    let plane = Plane::start(parts);
     let mut running = JoinSet::new();
     running.spawn(figures::run(Arc::clone(&plane), cancel.clone()));
     for (name, start) in enabled(&plane.features, &plane.settings) {

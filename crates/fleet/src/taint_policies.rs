@@ -32,7 +32,7 @@ struct TaintPolicies {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let policies = plane.mirror(MirrorSpec::new(&CLUSTER_TAINT_POLICIES.gvr()), &cancel);
+    let policies = plane.mirror(MirrorSpec::new(&CLUSTER_TAINT_POLICIES.gvr()));
     let events = plane.recorder(COMPONENT, &cancel);
     let members = Arc::clone(&plane);
     let sources = vec![

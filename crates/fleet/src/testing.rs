@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::features::Features;
 use cluster_client::testing::MemoryApi;
 use object::{GroupVersionKind, GroupVersionResource, Object};
-use reconcile::{Clock, VirtualClock};
+use reconcile::{Clock, Mirrors, VirtualClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -48,13 +48,13 @@ fn start(
     clock: Arc<dyn Clock>,
 ) -> Arc<Plane> {
     let parts = Parts {
-        client: api.client(),
+        mirrors: Mirrors::new(api.client(), cancel.clone()),
         features: Arc::new(features),
         clock,
         metrics: plane_metrics::PlaneMetrics::default(),
         settings,
     };
-    Plane::start(parts, cancel)
+    Plane::start(parts)
 }
 
 /// A cluster with its Ready condition.

@@ -40,7 +40,7 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -
     if next != current {
         let written = work_status::commit(&member.plane.client, work, &next).await;
         match written {
-            Ok(Some(written)) => member.remember(written),
+            Ok(Some(written)) => member.plane.works.note(&written),
             Ok(None) => {}
             Err(status) if status.is_not_found() => return Ok(Next::Done),
             Err(status) => return Err(status.into()),

@@ -187,17 +187,6 @@ impl Member {
         };
         if is_news {
             self.queue.add_now(work.name().to_owned(), priority(work, is_initial));
-        } else {
-            self.records.mirrored(work);
-        }
-    }
-
-    /// Our own write counts until the mirror has it, which may have been faster than the answer to the write.
-    pub fn remember(&self, written: Arc<Object>) {
-        let key = ObjectKey::of(&written);
-        self.records.written(written);
-        if let Some(mirrored) = self.plane.works.get(&key) {
-            self.records.mirrored(&mirrored);
         }
     }
 
@@ -250,7 +239,6 @@ impl Member {
         };
         let Some(cluster) = self.cluster_object() else { return Ok(Outcome::Done) };
         let standing = Standing::of(&cluster);
-        let work = self.records.newest(work);
         if work.is_deleting() {
             return removal::remove(&self, &work, standing).await;
         }

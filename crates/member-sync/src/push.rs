@@ -12,7 +12,9 @@ use object::{GroupVersionResource, Object, Status};
 use parking_lot::{Mutex, RwLock};
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
-use reconcile::{Change, Clock, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue};
+use reconcile::{
+    Change, Clock, Index, Mirror, MirrorSpec, Mirrors, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue,
+};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -28,8 +30,8 @@ const CHANGES_MAX: usize = 64;
 
 /// Dependencies of push-mode sync.
 pub struct Parts {
-    /// The control plane.
-    pub client: ClusterClient,
+    /// Of the control plane.
+    pub mirrors: Mirrors,
     pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub features: Arc<Features>,
@@ -50,16 +52,11 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
 /// `run` with members that are reached in another way, such as those in the same process.
 pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationToken) {
     // The recorders outlive the members.
-    let recorders = Recorders::start(&parts.client, &parts.clock, &cancel);
-    let mirror = |gvr: &GroupVersionResource| {
-        let spec = MirrorSpec::new(gvr);
-        let spec = if *gvr == CLUSTERS.gvr() { spec.index(BY_SECRET, by_secret) } else { spec.packed() };
-        Mirror::start(parts.client.clone(), spec, cancel.clone())
-    };
+    let recorders = Recorders::start(parts.mirrors.client(), &parts.clock, &cancel);
     let plane = Plane {
-        works: mirror(&WORKS.gvr()),
-        clusters: mirror(&CLUSTERS.gvr()),
-        client: parts.client,
+        works: parts.mirrors.packed(&WORKS.gvr()),
+        clusters: parts.mirrors.of(&CLUSTERS.gvr()),
+        client: parts.mirrors.client().clone(),
         interpreter: parts.interpreter,
         member_capacity: parts.member_capacity,
         features: parts.features,
@@ -77,6 +74,8 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
         () = synced => {}
     }
     let manager = Arc::new(Manager {
+        clusters_by_secret: plane.clusters.index(secret_of),
+        mirrors: parts.mirrors,
         plane,
         connect,
         members: RwLock::default(),
@@ -87,23 +86,23 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
     });
     let reconciler = Arc::clone(&manager);
     let reconcile = move |name: String| Arc::clone(&reconciler).reconcile(name);
-    tokio::join!(
-        workers::run("member-sync", Arc::clone(&manager.clusters), CHANGES_MAX, cancel.clone(), reconcile),
-        manager.follow_clusters(),
-        manager.follow_works(),
-    );
+    // The mirrors may outlive this component.
+    let following = async { tokio::join!(manager.follow_clusters(), manager.follow_works()) };
+    let following = cancel.run_until_cancelled(following);
+    let members = workers::run("member-sync", Arc::clone(&manager.clusters), CHANGES_MAX, cancel.clone(), reconcile);
+    tokio::join!(members, following);
     manager.stop_all().await;
 }
 
-const BY_SECRET: &str = "secret";
-
-fn by_secret(cluster: &Object) -> Vec<String> {
+fn secret_of(cluster: &Object) -> Vec<ObjectKey> {
     let spec: ClusterSpec = api::read(cluster).unwrap_or_default();
-    spec.secret_ref.iter().map(|reference| format!("{}/{}", reference.namespace, reference.name)).collect()
+    spec.secret_ref.iter().map(|reference| ObjectKey::new(&reference.namespace, &reference.name)).collect()
 }
 
 struct Manager {
     plane: Plane,
+    mirrors: Mirrors,
+    clusters_by_secret: Index<ObjectKey>,
     connect: Arc<Connect>,
     members: RwLock<HashMap<String, Running>>,
     /// Readiness thresholds by member; they outlive its client.
@@ -263,7 +262,7 @@ impl Manager {
     fn secrets_in(self: &Arc<Self>, namespace: &str) -> Mirror {
         let start = || {
             let spec = MirrorSpec::new(&GroupVersionResource::new("", "v1", "secrets")).within(namespace);
-            let mirror = Mirror::start(self.plane.client.clone(), spec, self.cancel.clone());
+            let mirror = self.mirrors.get(spec);
             tokio::spawn(follow_secrets(Arc::clone(self), mirror.clone()));
             mirror
         };
@@ -293,8 +292,8 @@ impl Manager {
 async fn follow_secrets(manager: Arc<Manager>, mirror: Mirror) {
     let mut changes = mirror.subscribe();
     while let Some(change) = changes.next().await {
-        for cluster in manager.plane.clusters.list_by(BY_SECRET, &change.key.to_string()) {
-            manager.clusters.add_now(cluster.name().to_owned(), Priority::NORMAL);
+        for cluster in manager.clusters_by_secret.keys(&change.key) {
+            manager.clusters.add_now(cluster.name, Priority::NORMAL);
         }
     }
 }

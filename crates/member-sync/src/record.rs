@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
 use object::Object;
 use parking_lot::Mutex;
@@ -19,8 +18,6 @@ struct WorkRecord {
     /// Of the work, when its manifests were applied.
     generation: i64,
     manifests: Vec<Option<Seen>>,
-    /// The work after our last write of its status, until the mirror has it too.
-    written: Option<Arc<Object>>,
 }
 
 /// An object of the member as it was when it was as it should be.
@@ -85,44 +82,9 @@ impl Records {
         record.manifests[ordinal] = Some(Seen::of(observed));
     }
 
-    /// Our own write is known before the mirror has it.
-    pub fn written(&self, work: Arc<Object>) {
-        let name = work.name().to_owned();
-        self.works.lock().entry(name).or_default().written = Some(work);
-    }
-
-    /// The newer of what the mirror has and what we wrote. Deciding on the older could leave our write in place
-    /// although it no longer holds.
-    pub fn newest(&self, mirrored: Arc<Object>) -> Arc<Object> {
-        let mut works = self.works.lock();
-        let Some(record) = works.get_mut(mirrored.name()) else { return mirrored };
-        let is_newer =
-            |written: &Arc<Object>| written.uid() == mirrored.uid() && revision(written) > revision(&mirrored);
-        match &record.written {
-            Some(written) if is_newer(written) => Arc::clone(written),
-            _ => {
-                record.written = None;
-                mirrored
-            }
-        }
-    }
-
-    /// The mirror has this version: what it overtook need not be kept.
-    pub fn mirrored(&self, work: &Object) {
-        if let Some(record) = self.works.lock().get_mut(work.name())
-            && record.written.as_ref().is_some_and(|written| revision(written) <= revision(work))
-        {
-            record.written = None;
-        }
-    }
-
     pub fn forget(&self, work: &str) {
         self.works.lock().remove(work);
     }
-}
-
-fn revision(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -158,21 +120,5 @@ mod tests {
         assert!(!records.is_settled(&work, 0, &observed(0, "6", "x")), "without a generation any change counts");
         records.forget("w");
         assert!(!records.is_settled(&work, 0, &observed(0, "5", "x")));
-    }
-
-    #[test]
-    fn our_own_write_counts_before_the_mirror_has_it() {
-        let records = Records::default();
-        let version =
-            |version: &str, uid: &str| Arc::new(object(json!({"name": "w", "uid": uid, "resourceVersion": version})));
-        records.written(version("7", "u"));
-        assert_eq!(records.newest(version("5", "u")).resource_version(), "7");
-        assert_eq!(records.newest(version("8", "u")).resource_version(), "8");
-        assert_eq!(records.newest(version("5", "u")).resource_version(), "5", "what the mirror overtook is forgotten");
-        records.written(version("9", "u"));
-        records.mirrored(&version("9", "u"));
-        assert_eq!(records.newest(version("8", "u")).resource_version(), "8", "the mirror has it");
-        records.written(version("9", "u"));
-        assert_eq!(records.newest(version("8", "other")).resource_version(), "8", "another work of the same name");
     }
 }

@@ -59,7 +59,7 @@ async fn hold(member: &Member, work: &Object) -> Result<Outcome, ReconcileError>
     if work_status::set_dispatching(&mut status, &Dispatching::Held(what.join(", ")), &now) {
         tracing::warn!(cluster = member.cluster, work = work.name(), "{HELD_BACK}: {}", what.join(", "));
         match work_status::commit(&member.plane.client, work, &status).await {
-            Ok(Some(written)) => member.remember(written),
+            Ok(Some(written)) => member.plane.works.note(&written),
             Ok(None) => {}
             Err(status) if status.is_not_found() => {}
             Err(status) => return Err(status.into()),

@@ -15,6 +15,7 @@ use member_sync::{Parts, Settings, push};
 use object::Object;
 use parking_lot::Mutex;
 use plane_state::SafeMode;
+use reconcile::Mirrors;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +59,7 @@ fn start() -> Running {
 fn start_with(settings: Settings) -> Running {
     let (hub, network, cancel) = (Hub::start(), Network::default(), CancellationToken::new());
     let parts = Parts {
-        client: hub.api.client(),
+        mirrors: Mirrors::new(hub.api.client(), cancel.clone()),
         interpreter: interpreter(),
         member_capacity: hub.member_capacity.clone(),
         features: Arc::new(Features::default()),

@@ -17,7 +17,7 @@ use cluster_client::{
 use member_sync::{Parts, Settings, push};
 use object::request::Subresource;
 use object::{GroupVersionResource, Object};
-use reconcile::SystemClock;
+use reconcile::{Mirrors, SystemClock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -104,7 +104,7 @@ fn sync(hub: &Hub) -> (CancellationToken, tokio::task::JoinHandle<()>) {
         ..Settings::default()
     };
     let parts = Parts {
-        client: hub.api.client(),
+        mirrors: Mirrors::new(hub.api.client(), cancel.clone()),
         interpreter: interpreter(),
         member_capacity: hub.member_capacity.clone(),
         features: Arc::new(Features::default()),

@@ -16,7 +16,7 @@ use apiserver::usage::UsageApi;
 use cluster_client::{ClusterClient, User};
 use kubelet::Kubelet;
 use kubelet::containerd::{Containerd, ContainerdSettings};
-use reconcile::{Clock, SystemClock};
+use reconcile::{Clock, Mirrors, SystemClock};
 use simulated_nodes::Simulation;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -57,20 +57,22 @@ impl RunningMember {
         let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
         components.spawn(core_controllers::run(clients, parameters, stop.clone()));
         let client = host.client(User::new(CLUSTER.0, CLUSTER.1))?;
-        let parts = workloads::WorkloadDeps { client: client.clone(), clock: Arc::clone(&clock) };
+        // One mirror per resource for all components.
+        let mirrors = Mirrors::new(client.clone(), stop.clone());
+        let parts = workloads::WorkloadDeps { mirrors: mirrors.clone(), clock: Arc::clone(&clock) };
         components.spawn(workloads::run(parts, stop.clone()));
         let services =
             cluster_services::ClusterServiceSettings { api_address: Some(host.address), ..options.services.clone() };
         let parts = cluster_services::ClusterServiceDeps {
-            client: client.clone(),
+            mirrors: mirrors.clone(),
             clock: Arc::clone(&clock),
             settings: services,
         };
         components.spawn(cluster_services::run(parts, stop.clone()));
         let containers = match &options.runtime {
             Runtime::Simulated(settings) => {
-                let parts = simulated_nodes::SimulationDeps { client, clock, settings: settings.clone() };
-                let simulation = Simulation::start(parts, &stop);
+                let parts = simulated_nodes::SimulationDeps { mirrors, clock, settings: settings.clone() };
+                let simulation = Simulation::start(parts);
                 backends.run_by(Runner::Simulated(simulation.clone()));
                 components.spawn(simulated_nodes::run(simulation, stop.clone()));
                 None

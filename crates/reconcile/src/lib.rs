@@ -1,4 +1,4 @@
-//! Controller runtime: a keyed work queue, mirrors of an API, leader election, and minimal writes.
+//! Controller runtime: a keyed work queue, mirrors of an API that show own writes, leader election, and minimal writes.
 
 pub mod backoff;
 pub mod clock;
@@ -8,6 +8,7 @@ pub mod events;
 pub mod fence;
 pub mod leader;
 pub mod mirror;
+pub mod mirrors;
 pub mod queue;
 
 pub use clock::{Clock, SystemClock, VirtualClock, until};
@@ -17,7 +18,8 @@ pub use events::{Recorder, Regarding};
 pub use fence::Fence;
 pub use leader::{LeaderElection, LeaderElector, Term};
 pub use mirror::{
-    Change, ChangeBatch, Follower, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, RecordedChange, Subscription,
-    TooOld,
+    Change, ChangeBatch, Follower, Index, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, RecordedChange,
+    Subscription, TooOld,
 };
+pub use mirrors::Mirrors;
 pub use queue::{Priority, WorkQueue};

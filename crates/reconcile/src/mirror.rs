@@ -1,25 +1,37 @@
-//! A read-only copy of one resource of an API, kept current by a watch.
+//! A copy of one resource of an API, kept current by a watch and by the answers of own writes (`own_writes`).
 
 mod feed;
 mod history;
+mod index;
+mod kept;
+mod own_writes;
 mod store;
+mod subscription;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::{ClusterClient, ResourceRef};
+use object::selector::{FieldSelector, LabelSelector};
 use object::{GroupVersionResource, Object};
 use packing::Dictionary;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::mirror::index::Table;
+use crate::mirror::kept::number;
+use crate::mirror::own_writes::Answer;
 use crate::mirror::store::Store;
 
 pub use crate::mirror::history::{ChangeBatch, Follower, RecordedChange, TooOld};
-pub use crate::mirror::store::{Change, Kept, Subscription};
+pub use crate::mirror::index::Index;
+pub use crate::mirror::kept::Kept;
+pub use crate::mirror::own_writes::{HIDDEN_MAX, OWN_WRITES_MAX};
+pub use crate::mirror::subscription::{Change, Subscription};
 
 /// Minimum lifetime of a watch; the actual one is up to twice as long, so that many mirrors of one server do not
 /// reconnect in sync.
@@ -34,9 +46,6 @@ pub struct ObjectKey {
     pub namespace: String,
     pub name: String,
 }
-
-/// Returns the index values of an object.
-pub type IndexFn = fn(&Object) -> Vec<String>;
 
 /// Removes unneeded fields from an object. Namespace, name, uid and resourceVersion must stay.
 #[derive(Clone)]
@@ -58,7 +67,6 @@ pub struct MirrorSpec {
     pub namespaces: BTreeSet<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
-    pub indexes: Vec<(&'static str, IndexFn)>,
     /// Trims each object; `None` keeps all of it.
     pub trim: Option<Trim>,
     /// Keep objects encoded.
@@ -69,7 +77,7 @@ pub struct MirrorSpec {
 }
 
 /// The most a mirror holds. An API that has more is not mirrored any further, and the mirror reports why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MirrorLimits {
     pub objects: usize,
     pub bytes: usize,
@@ -98,12 +106,20 @@ pub struct Mirror {
 
 struct Shared {
     spec: MirrorSpec,
+    /// `None` if a selector cannot be parsed: the server refuses it, and nothing is mirrored.
+    selection: Option<Selection>,
     dictionary: Option<Arc<Dictionary>>,
     store: RwLock<Store>,
     synced: watch::Sender<bool>,
     /// The error that keeps the mirror from being current, if any.
     error: RwLock<Option<String>>,
     relists: std::sync::atomic::AtomicU64,
+}
+
+/// The selectors of a mirror, for own writes; what the watch delivers is selected by the server.
+struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
 }
 
 impl MirrorSpec {
@@ -129,11 +145,6 @@ impl MirrorSpec {
 
     pub fn fields(mut self, selector: &str) -> Self {
         self.field_selector = Some(selector.to_owned());
-        self
-    }
-
-    pub fn index(mut self, name: &'static str, values: IndexFn) -> Self {
-        self.indexes.push((name, values));
         self
     }
 
@@ -166,13 +177,30 @@ impl MirrorSpec {
     }
 }
 
+impl Selection {
+    fn of(spec: &MirrorSpec) -> Option<Self> {
+        Some(Self {
+            labels: LabelSelector::parse(spec.label_selector.as_deref().unwrap_or_default()).ok()?,
+            fields: FieldSelector::parse(spec.field_selector.as_deref().unwrap_or_default()).ok()?,
+        })
+    }
+
+    fn matches(&self, object: &Object) -> bool {
+        let field = |name: &str| object.str_at(&name.split('.').collect::<Vec<_>>());
+        self.labels.matches(object) && self.fields.matches_with(field)
+    }
+}
+
 impl Mirror {
     /// Starts mirroring; the copy is complete once `synced` returns.
     pub fn start(client: ClusterClient, spec: MirrorSpec, cancel: CancellationToken) -> Self {
         let dictionary = spec.is_packed.then(Arc::<Dictionary>::default);
-        let store = Store::new(&spec.indexes, dictionary.clone(), spec.has_history);
-        let store = if spec.limits.is_bounded() { store.count_bytes() } else { store };
+        let mut store = Store::new(dictionary.clone(), spec.has_history);
+        if spec.limits.is_bounded() {
+            store = store.count_bytes();
+        }
         let shared = Arc::new(Shared {
+            selection: Selection::of(&spec),
             spec,
             dictionary,
             store: RwLock::new(store),
@@ -211,10 +239,59 @@ impl Mirror {
         kept.iter().for_each(|kept| look(&kept.object()));
     }
 
-    /// The objects an index has under a value. Panics if the mirror has no such index.
-    pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Arc<Object>> {
-        let kept = self.shared.store.read().list_by(index, value);
-        kept.iter().map(Kept::object).collect()
+    /// An index of the objects by the values a function returns for them. Each call creates one: share the handle.
+    pub fn index<K>(&self, values: impl Fn(&Object) -> Vec<K> + Send + Sync + 'static) -> Index<K>
+    where
+        K: Eq + Hash + Send + Sync + 'static,
+    {
+        let table = Table::new(values);
+        self.shared.store.write().add_index(Arc::downgrade(&table) as _);
+        Index::new(self.clone(), table)
+    }
+
+    /// Notes the answer of a create, update or patch of this resource: reads and subscribers get it at once, and never
+    /// an older version (see `own_writes`). A mirror with a history records only what the watch shows.
+    pub fn note(&self, written: &Arc<Object>) {
+        if is_removed(written) {
+            return self.note_gone(written);
+        }
+        let spec = &self.shared.spec;
+        let is_elsewhere = spec.namespace.as_deref().is_some_and(|namespace| namespace != written.namespace());
+        let version = number(written.resource_version());
+        // Most watches in this process are faster than the answer.
+        if spec.has_history || is_elsewhere || version <= number(self.shared.store.read().version()) {
+            return;
+        }
+        let is_selected = self.shared.selection.as_ref().is_some_and(|selection| selection.matches(written));
+        let mut seen = (is_selected && spec.admits(written)).then(|| Arc::clone(written));
+        if let (Some(Trim(trim)), Some(seen)) = (&spec.trim, &mut seen) {
+            trim(Arc::make_mut(seen));
+        }
+        let answer = Answer { version, uid: written.uid(), is_deletion: false };
+        self.shared.store.write().note(&ObjectKey::of(written), answer, seen);
+    }
+
+    /// Notes the answer of a delete, which is a status or the object. One that waits for finalizers or a grace period has
+    /// a deletionTimestamp and is still there.
+    pub fn note_deleted(&self, deleted: &Object, answer: &Arc<Object>) {
+        match answer.is_deleting() {
+            true => self.note(answer),
+            false => self.note_gone(deleted),
+        }
+    }
+
+    /// Notes that the API no longer has this object, known by its uid.
+    pub fn note_gone(&self, gone: &Object) {
+        if self.shared.spec.has_history || gone.uid().is_empty() {
+            return;
+        }
+        let answer = Answer { version: number(gone.resource_version()), uid: gone.uid(), is_deletion: true };
+        self.shared.store.write().note(&ObjectKey::of(gone), answer, None);
+    }
+
+    /// The number of own writes that the watch has not shown yet.
+    pub fn own_writes(&self) -> usize {
+        self.shared.store.read().own_writes()
     }
 
     /// The stored form, without decoding.
@@ -284,6 +361,13 @@ impl Mirror {
             namespace => ResourceRef::namespaced(self.gvr(), namespace, &key.name),
         }
     }
+}
+
+/// Reports whether the API has removed the object: its deletion was requested, and there is nothing left to wait for. The
+/// write that removes the last finalizer is answered with such an object.
+fn is_removed(object: &Object) -> bool {
+    let grace = object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    object.is_deleting() && grace == 0 && object.finalizers().next().is_none()
 }
 
 impl ObjectKey {

@@ -66,7 +66,8 @@ async fn a_mirror_copies_the_api_and_is_indexed() {
     let api = MemoryApi::default();
     let client = api.client();
     create(&client, "a", "x", "n1").await;
-    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods()).index("node", by_node)).await;
+    let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
+    let nodes = mirror.index(by_node);
     let mut changes = mirror.subscribe();
     assert_eq!(next(&mut changes).await, "a/x ->n1 initial");
     create(&client, "a", "y", "n1").await;
@@ -75,15 +76,15 @@ async fn a_mirror_copies_the_api_and_is_indexed() {
     assert_eq!(next(&mut changes).await, "b/z ->n2");
     assert_eq!(names(mirror.list()), ["a/x", "a/y", "b/z"]);
     assert_eq!(names(mirror.list_within("a")), ["a/x", "a/y"]);
-    assert_eq!(names(mirror.list_by("node", "n1")), ["a/x", "a/y"]);
+    assert_eq!(names(nodes.list("n1")), ["a/x", "a/y"]);
     move_to(&client, "a", "x", "n2").await;
     assert_eq!(next(&mut changes).await, "a/x n1>n2");
-    assert_eq!(names(mirror.list_by("node", "n1")), ["a/y"]);
-    assert_eq!(names(mirror.list_by("node", "n2")), ["a/x", "b/z"]);
+    assert_eq!(names(nodes.list("n1")), ["a/y"]);
+    assert_eq!(names(nodes.list("n2")), ["a/x", "b/z"]);
     delete(&client, "a", "x").await;
     assert_eq!(next(&mut changes).await, "a/x n2>-");
     assert_eq!(mirror.get(&ObjectKey::new("a", "x")), None);
-    assert_eq!(names(mirror.list_by("node", "n2")), ["b/z"]);
+    assert_eq!(names(nodes.list("n2")), ["b/z"]);
     // One streaming list was enough.
     assert_eq!((mirror.relists(), api.watches().len()), (1, 1));
     assert!(!api.calls().iter().any(|call| call.starts_with("list")));

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use api::cluster::CLUSTERS;
 use api::search::{RESOURCE_REGISTRIES, RegistrySpec};
-use cluster_client::{ApiResource, ClusterClient, RestMapper};
+use cluster_client::{ApiResource, RestMapper};
 use object::request::Verb;
 use object::{GroupVersion, Status};
-use reconcile::{Change, Mirror, MirrorSpec, Subscription};
+use reconcile::{Change, Mirror, Mirrors, Subscription};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -45,15 +45,15 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(5);
 const UNKNOWN_KINDS_EVERY: Duration = Duration::from_secs(10);
 
 pub struct SearchDeps {
-    /// The control plane.
-    pub client: ClusterClient,
+    /// Of the control plane.
+    pub mirrors: Mirrors,
     pub members: Arc<dyn MemberClients>,
 }
 
 /// Serves requests from the caches. Clones share it.
 #[derive(Clone)]
 pub struct Search {
-    client: ClusterClient,
+    mirrors: Mirrors,
     members: Arc<dyn MemberClients>,
     mapper: Arc<RestMapper>,
     view: Arc<tokio::sync::watch::Sender<Arc<View>>>,
@@ -62,8 +62,8 @@ pub struct Search {
 impl Search {
     pub fn new(parts: SearchDeps) -> Self {
         Self {
-            mapper: Arc::new(RestMapper::new(parts.client.clone())),
-            client: parts.client,
+            mapper: Arc::new(RestMapper::new(parts.mirrors.client().clone())),
+            mirrors: parts.mirrors,
             members: parts.members,
             view: Arc::new(tokio::sync::watch::Sender::new(Arc::default())),
         }
@@ -92,8 +92,7 @@ impl Search {
 
     /// Maintains the caches until cancelled. Costs almost nothing without registries.
     pub async fn run(self, cancel: CancellationToken) {
-        let registries =
-            Mirror::start(self.client.clone(), MirrorSpec::new(&RESOURCE_REGISTRIES.gvr()), cancel.clone());
+        let registries = self.mirrors.of(&RESOURCE_REGISTRIES.gvr());
         tokio::select! {
             () = registries.synced() => {}
             () = cancel.cancelled() => return,
@@ -113,7 +112,7 @@ impl Search {
     async fn keep(&self, registries: &Mirror, changes: &mut Subscription, cancel: &CancellationToken) {
         let term = cancel.child_token();
         let _ends_with_this = term.clone().drop_guard();
-        let clusters = Mirror::start(self.client.clone(), MirrorSpec::new(&CLUSTERS.gvr()).packed(), term.clone());
+        let clusters = self.mirrors.of(&CLUSTERS.gvr());
         let mut of_clusters = clusters.subscribe();
         tokio::select! {
             () = clusters.synced() => {}

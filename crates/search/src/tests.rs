@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster_client::testing::MemoryApi;
-use cluster_client::{DeleteOptions, ResourceRef};
+use cluster_client::{ClusterClient, DeleteOptions, ResourceRef};
 use object::selector::{FieldSelector, LabelSelector};
 use object::{GroupVersionResource, Object};
 use reconcile::ObjectKey;
@@ -69,8 +69,10 @@ impl World {
         for (name, ready) in [("a", "True"), ("b", "True"), ("c", "False")] {
             plane.seed(&CLUSTERS.gvr(), cluster(name, ready));
         }
-        let parts = SearchDeps { client: plane.client(), members: Arc::new(Doors(members.clone())) };
-        let world = Self { plane, members, search: Search::new(parts), cancel: CancellationToken::new() };
+        let cancel = CancellationToken::new();
+        let mirrors = Mirrors::new(plane.client(), cancel.clone());
+        let parts = SearchDeps { mirrors, members: Arc::new(Doors(members.clone())) };
+        let world = Self { plane, members, search: Search::new(parts), cancel };
         tokio::spawn(world.search.clone().run(world.cancel.clone()));
         world.search.ready().await.expect("ready");
         world

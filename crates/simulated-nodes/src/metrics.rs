@@ -10,7 +10,7 @@ use object::{Object, time};
 use serde_json::{Map, Value, json};
 
 use crate::behaviour::{USAGE_CPU, USAGE_MEMORY};
-use crate::simulation::{BY_LOAD, BY_NODE, Simulation, until};
+use crate::simulation::{Simulation, until};
 use crate::usage::{Moment, Program};
 
 pub const GROUP: &str = "metrics.k8s.io";
@@ -84,7 +84,7 @@ impl Simulation {
         let now = self.now();
         mine.map(|node| {
             let mut total = SimulatedUsage { cpu: NODE_CPU_MILLI, memory: NODE_MEMORY };
-            for pod in self.inner.pods.list_by(BY_NODE, node.name()) {
+            for pod in self.inner.pods_by_node.list(node.name()) {
                 for (_, usage) in self.container_usages(&pod, now).unwrap_or_default() {
                     total.cpu += usage.cpu;
                     total.memory += usage.memory;
@@ -108,7 +108,7 @@ impl Simulation {
             return None;
         }
         let since_epoch = Duration::from_millis(u64::try_from(now.as_millisecond()).unwrap_or(0));
-        let siblings = load_of(pod).first().map_or(1, |owner| self.inner.pods.list_by(BY_LOAD, owner).len() as u64);
+        let siblings = load_of(pod).first().map_or(1, |owner| self.inner.pods_by_load.keys(owner).len() as u64);
         let moment = Moment { age: until(started, now), time: since_epoch, siblings };
         let amount = |name: &str| pod.annotation(name).and_then(Program::parse).map(|program| program.milli(moment));
         let share = |amount: i64| amount / running.len() as i64;

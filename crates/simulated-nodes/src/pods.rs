@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lifecycle::{DecisionInputs, LifecycleDecision, PodEvent, decide};
 use crate::node::fault_of;
 use crate::registration::{FIELD_MANAGER, commit_status};
-use crate::simulation::{BY_NODE, PodMemory, Simulation, resource, until};
+use crate::simulation::{PodMemory, Simulation, resource, until};
 
 /// Concurrent reconciles; their writes share commits.
 const WORKERS: usize = 32;
@@ -26,14 +26,14 @@ pub async fn run(simulation: Simulation, cancel: CancellationToken) {
     let inner = &simulation.inner;
     let recorder = Recorder::start(inner.client.clone(), FIELD_MANAGER, Arc::clone(&inner.clock), cancel.clone());
     let limiter = Arc::new(EventLimiter { recorder, left: Mutex::new((EVENTS_AT_ONCE, Instant::now())) });
-    let pods = inner.pods.clone();
+    let pods = inner.pods_by_node.clone();
     // A change of a node's silence affects all its pods.
     let of_node = Source::new(&inner.nodes, move |change| {
         let fault = |node: &Option<Arc<Object>>| node.as_deref().and_then(fault_of);
         if change.before.is_none() || fault(&change.before) == fault(&change.now) {
             return Vec::new();
         }
-        pods.list_by(BY_NODE, &change.key.name).iter().map(|pod| ObjectKey::of(pod)).collect()
+        pods.keys(&change.key.name)
     });
     let sources = vec![Source::each(&inner.pods), of_node];
     let controller = inner.controller.clone();

@@ -9,7 +9,7 @@ use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use object::{GroupVersionResource, Object};
 use parking_lot::Mutex;
-use reconcile::{Clock, Controller, Mirror, MirrorSpec, ObjectKey, Priority};
+use reconcile::{Clock, Controller, Index, Mirror, Mirrors, ObjectKey, Priority};
 use tokio_util::sync::CancellationToken;
 
 use crate::addresses::Addresses;
@@ -21,7 +21,7 @@ use crate::{pods, registration};
 
 /// The dependencies of simulated nodes.
 pub struct SimulationDeps {
-    pub client: ClusterClient,
+    pub mirrors: Mirrors,
     pub clock: Arc<dyn Clock>,
     pub settings: SimulatedNodeSettings,
 }
@@ -37,6 +37,9 @@ pub(crate) struct Inner {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub pods: Mirror,
+    pub pods_by_node: Index<String>,
+    /// Pods with a shared load, by owner.
+    pub pods_by_load: Index<String>,
     pub nodes: Mirror,
     pub addresses: Mutex<Addresses>,
     pub memory: Mutex<HashMap<ObjectKey, PodMemory>>,
@@ -58,32 +61,27 @@ pub(crate) fn resource(group: &str, name: &str) -> GroupVersionResource {
     GroupVersionResource::new(group, "v1", name)
 }
 
-/// Index of pods by node.
-pub(crate) const BY_NODE: &str = "node";
-/// Index of pods with a shared load, by owner.
-pub(crate) const BY_LOAD: &str = "load";
-
 impl Simulation {
     /// Starts to mirror the cluster; `run` starts the nodes.
-    pub fn start(parts: SimulationDeps, cancel: &CancellationToken) -> Self {
+    pub fn start(parts: SimulationDeps) -> Self {
         let by_node = |pod: &Object| {
             let node = pod.str_at(&["spec", "nodeName"]);
             if node.is_empty() { Vec::new() } else { vec![node.to_owned()] }
         };
+        let SimulationDeps { mirrors, clock, settings } = parts;
         // Of many pods, each is read only now and then.
-        let pods =
-            MirrorSpec::new(&resource("", "pods")).index(BY_NODE, by_node).index(BY_LOAD, crate::metrics::load_of);
-        let nodes = MirrorSpec::new(&resource("", "nodes")).packed();
-        let SimulationDeps { client, clock, settings } = parts;
+        let pods = mirrors.packed(&resource("", "pods"));
         let inner = Inner {
-            pods: Mirror::start(client.clone(), pods.packed(), cancel.clone()),
-            nodes: Mirror::start(client.clone(), nodes, cancel.clone()),
+            pods_by_node: pods.index(by_node),
+            pods_by_load: pods.index(crate::metrics::load_of),
+            pods,
+            nodes: mirrors.packed(&resource("", "nodes")),
             addresses: Mutex::new(Addresses::new(&settings)),
             memory: Mutex::default(),
             sandboxes: Mutex::default(),
             controller: Controller::new("simulated-nodes"),
             settings,
-            client,
+            client: mirrors.client().clone(),
             clock,
         };
         Self { inner: Arc::new(inner) }

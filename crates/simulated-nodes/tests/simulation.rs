@@ -9,7 +9,7 @@ use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use futures::StreamExt;
 use object::{GroupVersionResource, Object};
 use pod_streams::{LogOptions, PodBackend, PodRef};
-use reconcile::VirtualClock;
+use reconcile::{Mirrors, VirtualClock};
 use serde_json::{Value, json};
 use simulated_nodes::{SimulatedNodeSettings, Simulation, SimulationDeps};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -30,8 +30,8 @@ impl SimulationTest {
         let api = MemoryApi::default();
         let cancel = CancellationToken::new();
         let clock = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
-        let parts = SimulationDeps { client: api.client(), clock, settings };
-        let simulation = Simulation::start(parts, &cancel);
+        let mirrors = Mirrors::new(api.client(), cancel.clone());
+        let simulation = Simulation::start(SimulationDeps { mirrors, clock, settings });
         tokio::spawn(simulated_nodes::run(simulation.clone(), cancel.clone()));
         Self { client: api.client(), api, simulation, _ends: cancel.drop_guard() }
     }

@@ -7,12 +7,12 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use object::builtin;
 use object::{GroupVersionResource, Object};
-use reconcile::{Clock, Mirror, MirrorSpec, Recorder};
+use reconcile::{Clock, Index, Mirror, MirrorSpec, Mirrors, Recorder};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::events::RateLimitedRecorder;
-use crate::owners::{BY_OWNER, owner_values};
+use crate::owners::{OwnerKey, owner_keys};
 use crate::pods;
 
 /// The field manager of all writes.
@@ -22,38 +22,48 @@ pub struct Cluster {
     pub client: ClusterClient,
     pub clock: Arc<dyn Clock>,
     pub pods: Mirror,
+    pub pods_by_owner: Index<OwnerKey>,
     pub nodes: Mirror,
     pub claims: Mirror,
     pub deployments: Mirror,
     pub replica_sets: Mirror,
+    pub replica_sets_by_owner: Index<OwnerKey>,
     pub replication_controllers: Mirror,
+    pub replication_controllers_by_owner: Index<OwnerKey>,
     pub stateful_sets: Mirror,
     pub daemon_sets: Mirror,
-    pub revisions: Mirror,
+    pub revisions_by_owner: Index<OwnerKey>,
     pub jobs: Mirror,
+    pub jobs_by_owner: Index<OwnerKey>,
     pub cron_jobs: Mirror,
     cancel: CancellationToken,
 }
 
 impl Cluster {
-    pub fn start(client: ClusterClient, clock: Arc<dyn Clock>, cancel: &CancellationToken) -> Arc<Self> {
-        let start = |spec: MirrorSpec| Mirror::start(client.clone(), spec, cancel.clone());
-        let packed = |gvr: GroupVersionResource| start(MirrorSpec::new(&gvr).packed().index(BY_OWNER, owner_values));
-        let pods = MirrorSpec::new(&builtin::pods()).packed().trim(pods::trim).index(BY_OWNER, owner_values);
+    pub fn start(mirrors: &Mirrors, clock: Arc<dyn Clock>, cancel: &CancellationToken) -> Arc<Self> {
+        let packed = |gvr: GroupVersionResource| mirrors.packed(&gvr);
+        let pods = mirrors.get(MirrorSpec::new(&builtin::pods()).packed().trim(pods::trim));
+        let replica_sets = packed(builtin::replica_sets());
+        let replication_controllers = packed(builtin::replication_controllers());
+        let jobs = packed(builtin::jobs());
         let cluster = Self {
-            pods: start(pods),
+            pods_by_owner: pods.index(owner_keys),
+            pods,
             // All nodes are read for each DaemonSet, so few fields are kept, decoded.
-            nodes: start(MirrorSpec::new(&builtin::nodes()).trim(trim_node)),
+            nodes: mirrors.get(MirrorSpec::new(&builtin::nodes()).trim(trim_node)),
             claims: packed(builtin::persistent_volume_claims()),
             deployments: packed(builtin::deployments()),
-            replica_sets: packed(builtin::replica_sets()),
-            replication_controllers: packed(builtin::replication_controllers()),
+            replica_sets_by_owner: replica_sets.index(owner_keys),
+            replica_sets,
+            replication_controllers_by_owner: replication_controllers.index(owner_keys),
+            replication_controllers,
             stateful_sets: packed(builtin::stateful_sets()),
             daemon_sets: packed(builtin::daemon_sets()),
-            revisions: packed(builtin::controller_revisions()),
-            jobs: packed(builtin::jobs()),
+            revisions_by_owner: packed(builtin::controller_revisions()).index(owner_keys),
+            jobs_by_owner: jobs.index(owner_keys),
+            jobs,
             cron_jobs: packed(builtin::cron_jobs()),
-            client: client.clone(),
+            client: mirrors.client().clone(),
             clock,
             cancel: cancel.clone(),
         };
@@ -79,7 +89,7 @@ impl Cluster {
             &self.replication_controllers,
             &self.stateful_sets,
             &self.daemon_sets,
-            &self.revisions,
+            self.revisions_by_owner.mirror(),
             &self.jobs,
             &self.cron_jobs,
         ];

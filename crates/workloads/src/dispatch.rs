@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::job;
-use crate::own_writes::OwnPodWrites;
 use crate::owners::controller;
+use crate::pace::OwnerPace;
 use crate::pod_control::PodControl;
 
 /// A controller that owns pods.
@@ -20,13 +20,13 @@ pub struct PodRoute {
     pub kind: &'static str,
     pub owners: Mirror,
     pub controller: Controller<ObjectKey>,
-    pub writes: Arc<OwnPodWrites>,
+    pub pace: Arc<OwnerPace>,
 }
 
 impl PodRoute {
     pub fn new(kind: &'static str, owners: &Mirror, controller: &Controller<ObjectKey>, control: &PodControl) -> Self {
-        let (controller, writes) = (controller.clone(), Arc::clone(&control.writes));
-        Self { kind, owners: owners.clone(), controller, writes }
+        let (controller, pace) = (controller.clone(), Arc::clone(&control.pace));
+        Self { kind, owners: owners.clone(), controller, pace }
     }
 }
 
@@ -78,11 +78,11 @@ impl Routes {
         let Some(owner) = controller(pod) else { return };
         let Some(route) = self.owners.iter().find(|route| owner["kind"] == route.kind) else { return };
         let key = ObjectKey::new(pod.namespace(), owner["name"].as_str().unwrap_or_default());
-        let pace = route.writes.pace(&key);
-        if pace.is_zero() {
+        let wait = route.pace.wait(&key);
+        if wait.is_zero() {
             route.controller.queue().add(key, Priority::NORMAL).await;
         } else {
-            route.controller.queue().add_after(key, pace, Priority::NORMAL);
+            route.controller.queue().add_after(key, wait, Priority::NORMAL);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The workload controllers: Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs.
 //!
 //! One folder per controller. Each gathers from mirrors, decides in a pure function, and commits the differences. A
-//! controller sees its own writes before the mirror does (`own_writes`), so nothing is created twice.
+//! controller sees its own writes before the mirror does (`reconcile::mirror`), so nothing is created twice.
 
 mod cluster;
 mod conditions;
@@ -11,8 +11,8 @@ mod deployment;
 mod dispatch;
 mod events;
 mod job;
-mod own_writes;
 mod owners;
+mod pace;
 mod pod_control;
 mod pods;
 mod ranking;

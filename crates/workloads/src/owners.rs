@@ -5,24 +5,37 @@ use std::sync::Arc;
 use cluster_client::{ClusterClient, ResourceRef};
 use object::selector::LabelSelector;
 use object::{GroupVersionResource, Object};
-use reconcile::{Committed, ReconcileError, commit_object};
+use reconcile::{Committed, Index, ReconcileError, commit_object};
 use serde_json::{Value, json};
 
 use crate::cluster::FIELD_MANAGER;
 
-/// Index by controller uid, and by namespace for objects without a controller.
-pub const BY_OWNER: &str = "owner";
+/// Key of the indexes by owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum OwnerKey {
+    /// The uid of the controller.
+    Uid(String),
+    /// The namespace of an object without a controller.
+    Orphan(String),
+}
 
-pub fn owner_values(object: &Object) -> Vec<String> {
+pub fn owner_keys(object: &Object) -> Vec<OwnerKey> {
     match controller_uid(object) {
-        Some(uid) => vec![uid.to_owned()],
-        None => vec![orphans_of(object.namespace())],
+        Some(uid) => vec![OwnerKey::Uid(uid.to_owned())],
+        None => vec![OwnerKey::Orphan(object.namespace().to_owned())],
     }
 }
 
-/// Returns the index key of the objects without a controller in a namespace.
-pub fn orphans_of(namespace: &str) -> String {
-    format!("orphans/{namespace}")
+/// Returns the objects with this controller.
+pub fn owned_by(index: &Index<OwnerKey>, uid: &str) -> Vec<Arc<Object>> {
+    index.list(&OwnerKey::Uid(uid.to_owned()))
+}
+
+/// Returns the objects of an owner, and those of its namespace that it might adopt.
+pub fn owned_and_orphans(index: &Index<OwnerKey>, owner: &Object) -> Vec<Arc<Object>> {
+    let mut objects = owned_by(index, owner.uid());
+    objects.extend(index.list(&OwnerKey::Orphan(owner.namespace().to_owned())));
+    objects
 }
 
 pub fn controller(object: &Object) -> Option<&Value> {

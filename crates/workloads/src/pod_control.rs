@@ -1,4 +1,4 @@
-//! Creates and deletes pods for all owners: in growing batches, with tracking of own writes and events.
+//! Creates and deletes pods for all owners: in growing batches, with events. The mirror shows the writes at once.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use futures::future::join_all;
 use object::builtin;
 use object::selector::LabelSelector;
 use object::{GroupVersionResource, Object, Status};
-use reconcile::{Mirror, ObjectKey, Outcome, ReconcileError};
+use reconcile::{Mirror, ObjectKey, ReconcileError};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::events::RateLimitedRecorder;
-use crate::own_writes::{DOUBT_AFTER, OwnPodWrites, PodView};
-use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, orphans_of};
+use crate::owners::{Ownership, claim_of, commit_adoption, commit_release, owned_and_orphans};
+use crate::pace::OwnerPace;
 use crate::pods::Pod;
 
 /// Maximum number of pods created or deleted at once for one owner.
@@ -24,7 +24,7 @@ const FIRST_BATCH: usize = 1;
 pub struct PodControl {
     pub cluster: Arc<Cluster>,
     pub events: RateLimitedRecorder,
-    pub writes: Arc<OwnPodWrites>,
+    pub pace: Arc<OwnerPace>,
     /// The resource of the owners.
     pub gvr: GroupVersionResource,
     pub rules: ClaimRules,
@@ -41,57 +41,22 @@ pub struct ClaimRules {
     pub is_member: Option<fn(&Object, &Object) -> bool>,
 }
 
-/// The pods of an owner, including own writes.
-pub struct Claimed {
-    pub pods: Vec<Pod>,
-    /// The default outcome of the reconcile.
-    pub outcome: Outcome,
-}
-
 impl PodControl {
     /// Manages pods of the owners in a mirror; `component` is the event source.
     pub fn new(cluster: &Arc<Cluster>, component: &'static str, owners: &Mirror, rules: ClaimRules) -> Self {
         let (events, gvr) = (cluster.events(component), owners.gvr().clone());
-        Self { cluster: Arc::clone(cluster), events, writes: Arc::default(), gvr, rules }
+        Self { cluster: Arc::clone(cluster), events, pace: Arc::default(), gvr, rules }
     }
 
     /// Returns the owner's pods, after adopting matching orphans and releasing pods that no longer match.
-    pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Claimed, ReconcileError> {
-        let view = self.view(owner).await?;
-        let mut claimed = Vec::with_capacity(view.pods.len());
-        for pod in view.pods {
-            claimed.extend(self.claim_one(owner, selector, pod).await?);
+    pub async fn claim(&self, owner: &Object, selector: &LabelSelector) -> Result<Vec<Pod>, ReconcileError> {
+        let candidates = owned_and_orphans(&self.cluster.pods_by_owner, owner);
+        self.pace.set(&ObjectKey::of(owner), candidates.len());
+        let mut claimed = Vec::with_capacity(candidates.len());
+        for pod in candidates {
+            claimed.extend(self.claim_one(owner, selector, Pod::new(pod)).await?);
         }
-        let outcome = if view.is_ahead { Outcome::After(DOUBT_AFTER) } else { Outcome::Done };
-        Ok(Claimed { pods: claimed, outcome })
-    }
-
-    /// Returns the owner's pods and the orphans of its namespace. Asks the API for pods created long ago and never
-    /// observed.
-    async fn view(&self, owner: &Object) -> Result<PodView, ReconcileError> {
-        let key = ObjectKey::of(owner);
-        let pods = &self.cluster.pods;
-        let is_known = |key: &ObjectKey, uid: &str| pods.get(key).is_some_and(|pod| pod.uid() == uid);
-        loop {
-            let mut seen = pods.list_by(BY_OWNER, owner.uid());
-            seen.extend(pods.list_by(BY_OWNER, &orphans_of(owner.namespace())));
-            let view = self.writes.overlay(&key, owner.uid(), seen, is_known);
-            if view.doubtful.is_empty() {
-                return Ok(view);
-            }
-            for doubtful in &view.doubtful {
-                self.check_doubtful(&key, doubtful).await?;
-            }
-        }
-    }
-
-    async fn check_doubtful(&self, owner: &ObjectKey, pod: &ObjectKey) -> Result<(), ReconcileError> {
-        let target = ResourceRef::namespaced(&builtin::pods(), &pod.namespace, &pod.name);
-        match self.cluster.client.find(target).await? {
-            Some(_) => self.writes.trust(owner, pod),
-            None => self.writes.forget(owner, pod),
-        }
-        Ok(())
+        Ok(claimed)
     }
 
     async fn claim_one(
@@ -120,7 +85,7 @@ impl PodControl {
         };
         match written {
             Ok(written) => {
-                self.writes.changed(&ObjectKey::of(owner), Arc::clone(&written));
+                self.cluster.pods.note(&written);
                 Ok((claim == Ownership::Adopt).then(|| Pod::new(written)))
             }
             // Deleted meanwhile.
@@ -131,13 +96,9 @@ impl PodControl {
 
     pub async fn create(&self, owner: &Object, pod: Object) -> Result<Arc<Object>, Status> {
         let target = ResourceRef::within(&builtin::pods(), owner.namespace());
-        match self.cluster.client.create(target, pod, WriteOptions::managed_by(FIELD_MANAGER)).await {
-            Ok(created) => {
-                self.writes.created(&ObjectKey::of(owner), Arc::clone(&created));
-                Ok(created)
-            }
-            Err(status) => Err(status),
-        }
+        let created = self.cluster.client.create(target, pod, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        self.cluster.pods.note(&created);
+        Ok(created)
     }
 
     /// Creates a pod and records the event of ReplicaSets, DaemonSets and Jobs.
@@ -152,21 +113,21 @@ impl PodControl {
     }
 
     /// Deletes a pod; a missing one is fine.
-    pub async fn delete(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
+    pub async fn delete(&self, pod: &Pod) -> Result<(), Status> {
         let target = ResourceRef::of(&builtin::pods(), pod);
         let preconditions = Preconditions { uid: Some(pod.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
         match self.cluster.client.delete(target, options).await {
-            Err(status) if !status.is_not_found() && !status.is_conflict() => Err(status),
-            _ => {
-                self.writes.deleted(&ObjectKey::of(owner), pod.uid());
-                Ok(())
-            }
+            Ok(answer) => self.cluster.pods.note_deleted(pod, &answer),
+            // A conflict means that the name belongs to another pod.
+            Err(status) if status.is_not_found() || status.is_conflict() => self.cluster.pods.note_gone(pod),
+            Err(status) => return Err(status),
         }
+        Ok(())
     }
 
     pub async fn delete_and_tell(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
-        let result = self.delete(owner, pod).await;
+        let result = self.delete(pod).await;
         match &result {
             Ok(()) => self.events.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())),
             Err(status) => self.events.warning(owner, "FailedDelete", format!("Error deleting: {status}")),

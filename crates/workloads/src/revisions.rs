@@ -11,7 +11,7 @@ use reconcile::{Committed, ReconcileError, commit_object};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
-use crate::owners::{BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, controller_reference, orphans_of};
+use crate::owners::{Ownership, claim_of, commit_adoption, commit_release, controller_reference, owned_and_orphans};
 use crate::templates::{hash, is_same};
 
 /// Maximum length of the owner's name in a revision's name.
@@ -79,11 +79,10 @@ pub async fn gather_revisions(
     owner: (&GroupVersionResource, &Object),
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<Object>>, ReconcileError> {
-    let (mirror, gvr) = (&cluster.revisions, builtin::controller_revisions());
-    let owned = mirror.list_by(BY_OWNER, owner.1.uid());
-    let orphans = mirror.list_by(BY_OWNER, &orphans_of(owner.1.namespace()));
-    let mut revisions = Vec::with_capacity(owned.len());
-    for revision in owned.into_iter().chain(orphans) {
+    let gvr = builtin::controller_revisions();
+    let candidates = owned_and_orphans(&cluster.revisions_by_owner, owner.1);
+    let mut revisions = Vec::with_capacity(candidates.len());
+    for revision in candidates {
         match claim_of(owner.1, selector, &revision) {
             Ownership::Keep => revisions.push(revision),
             Ownership::Leave => {}

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster_client::ClusterClient;
-use reconcile::{Clock, Controller, Outcome};
+use reconcile::{Clock, Controller, Mirrors, Outcome};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -14,14 +13,14 @@ use crate::{cron_job, daemon_set, deployment, job, replica_set, stateful_set};
 
 /// The dependencies of the workload controllers.
 pub struct WorkloadDeps {
-    /// The API of the cluster whose workloads are managed.
-    pub client: ClusterClient,
+    /// Of the cluster whose workloads are managed.
+    pub mirrors: Mirrors,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Runs until cancelled. Only one instance may run per cluster.
 pub async fn run(parts: WorkloadDeps, cancel: CancellationToken) {
-    let cluster = Cluster::start(parts.client, parts.clock, &cancel);
+    let cluster = Cluster::start(&parts.mirrors, parts.clock, &cancel);
     // Acting before the mirrors are complete would create pods twice.
     tokio::select! {
         () = cancel.cancelled() => return,

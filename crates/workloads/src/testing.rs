@@ -8,7 +8,7 @@ use cluster_client::{ClusterClient, DeleteOptions, Patch, ResourceRef, WriteOpti
 use object::builtin;
 use object::request::Subresource;
 use object::{GroupVersionResource, Object, time};
-use reconcile::{Clock, VirtualClock};
+use reconcile::{Clock, Mirrors, VirtualClock};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -30,7 +30,8 @@ impl WorkloadsTestbed {
         let client = api.client();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time")));
         let cancel = CancellationToken::new();
-        tokio::spawn(run(WorkloadDeps { client: client.clone(), clock: Arc::clone(&clock) }, cancel.clone()));
+        let mirrors = Mirrors::new(client.clone(), cancel.clone());
+        tokio::spawn(run(WorkloadDeps { mirrors, clock: Arc::clone(&clock) }, cancel.clone()));
         let testbed = Self { api, client, clock, _running: cancel.drop_guard() };
         testbed.settle().await;
         testbed

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig};
 use kube::KubeApiServer;
-use reconcile::SystemClock;
+use reconcile::{Mirrors, SystemClock};
 use tokio_util::sync::CancellationToken;
 
 const CONTROLLERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
@@ -64,7 +64,8 @@ async fn our_controllers_match_kube_controller_manager() {
     tokio::spawn(parity::node::run(client.clone(), stop.clone()));
 
     let ours = CancellationToken::new();
-    let parts = workloads::WorkloadDeps { client: client.clone(), clock: Arc::new(SystemClock) };
+    let parts =
+        workloads::WorkloadDeps { mirrors: Mirrors::new(client.clone(), ours.clone()), clock: Arc::new(SystemClock) };
     let running = tokio::spawn(workloads::run(parts, ours.clone()));
     let seen_with_ours = parity::scenario::play(&server, &client, "ours").await;
     ours.cancel();

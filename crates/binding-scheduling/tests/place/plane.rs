@@ -12,7 +12,7 @@ use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOption
 use object::request::Subresource;
 use object::{GroupVersionResource, Object};
 use plane_state::MemberCapacity;
-use reconcile::VirtualClock;
+use reconcile::{Mirrors, VirtualClock};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ impl TestPlane {
 
     pub fn start(&self, features: &str) {
         let parts = SchedulingDeps {
-            client: self.client.clone(),
+            mirrors: Mirrors::new(self.client.clone(), self.cancel.clone()),
             member_capacity: self.member_capacity.clone(),
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),

@@ -8,17 +8,17 @@ mod slices;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cluster_client::{DeleteOptions, Preconditions, ResourceRef, WriteOptions};
+use object::Object;
 use object::builtin;
-use object::{GroupVersionResource, Object};
-use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_object};
+use reconcile::{
+    Change, Committed, Controller, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_object,
+};
 
 use crate::endpoints::pod::PodEndpoint;
 use crate::endpoints::slices::{MANAGED_BY, MANAGER, SlicePlan, plan_slices};
-use crate::mirrors::{BY_SERVICE, ClusterMirrors, FIELD_MANAGER};
-use crate::pending_writes::PendingWrites;
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::selected_pods::SelectedPods;
 use crate::start::Service;
 
@@ -26,24 +26,15 @@ const WORKERS: usize = 4;
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// The batch period grows by one for each such number of pods of a Service.
 const PODS_PER_BATCH_PERIOD: usize = 50;
-/// Retry interval while the mirror lacks our last write.
-const MIRROR_LAG: Duration = Duration::from_millis(20);
 
 struct Endpoints {
     mirrors: Arc<ClusterMirrors>,
     selected_pods: SelectedPods<PodEndpoint>,
-    slice_writes: PendingWrites,
-    legacy_writes: PendingWrites,
 }
 
 pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let controller = Controller::new("endpointslice-controller");
-    let endpoints = Arc::new(Endpoints {
-        mirrors: Arc::clone(mirrors),
-        selected_pods: SelectedPods::new(pod::read),
-        slice_writes: PendingWrites::default(),
-        legacy_writes: PendingWrites::default(),
-    });
+    let endpoints = Arc::new(Endpoints { mirrors: Arc::clone(mirrors), selected_pods: SelectedPods::new(pod::read) });
     let (listener, queue) = (Arc::clone(&endpoints), controller.clone());
     let batch = mirrors.settings.endpoints_batch_period;
     let on_pod = move |change: &Change| {
@@ -91,14 +82,9 @@ impl Endpoints {
             // Slices are garbage-collected with their Service; Services without a selector are not managed here.
             return self.remove_legacy(key).await;
         };
-        let is_ahead = self.slice_writes.is_ahead_of(key, &self.mirrors.slices)
-            || self.legacy_writes.is_ahead_of(key, &self.mirrors.endpoints);
-        if is_ahead {
-            return Ok(Outcome::After(MIRROR_LAG));
-        }
         self.selected_pods.set_selector(key, selector, &self.mirrors.pods);
         let desired = service::plan_endpoints(&service, &self.selected_pods.of(key), |node| self.zone_of(node));
-        let of_service = self.mirrors.slices.list_by(BY_SERVICE, &key.to_string());
+        let of_service = self.mirrors.slices_by_service.list(key);
         let existing: Vec<Arc<Object>> =
             of_service.into_iter().filter(|slice| slice.label(MANAGED_BY) == Some(MANAGER)).collect();
         self.commit_slices(key, plan_slices(&service, &desired, &existing)).await?;
@@ -118,18 +104,21 @@ impl Endpoints {
             return Ok(Outcome::Done);
         }
         if let Some(endpoints) = self.mirrors.endpoints.get(key).filter(ours) {
-            self.delete(&builtin::endpoints(), &endpoints).await?;
+            self.delete(&self.mirrors.endpoints, &endpoints).await?;
         }
         Ok(Outcome::Done)
     }
 
-    async fn delete(&self, gvr: &GroupVersionResource, object: &Object) -> Result<(), ReconcileError> {
+    async fn delete(&self, mirror: &Mirror, object: &Object) -> Result<(), ReconcileError> {
         let preconditions = Preconditions { uid: Some(object.uid().to_owned()), resource_version: None };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.mirrors.client.delete(ResourceRef::of(gvr, object), options).await {
-            Err(status) if !status.is_not_found() && !status.is_conflict() => Err(status.into()),
-            _ => Ok(()),
+        match self.mirrors.client.delete(ResourceRef::of(mirror.gvr(), object), options).await {
+            Ok(answer) => mirror.note_deleted(object, &answer),
+            // A conflict means that the name belongs to another object.
+            Err(status) if status.is_not_found() || status.is_conflict() => mirror.note_gone(object),
+            Err(status) => return Err(status.into()),
         }
+        Ok(())
     }
 
     async fn commit_slices(&self, key: &ObjectKey, plan: SlicePlan) -> Result<(), ReconcileError> {
@@ -137,17 +126,17 @@ impl Endpoints {
         for slice in plan.create {
             let target = ResourceRef::within(&builtin::endpoint_slices(), &key.namespace);
             let made = client.create(target, slice, WriteOptions::managed_by(FIELD_MANAGER)).await?;
-            self.slice_writes.remember(key, &made);
+            self.mirrors.slices.note(&made);
         }
         for (current, desired) in plan.update {
             let target = ResourceRef::of(&builtin::endpoint_slices(), &current);
             let done = commit_object(client, target, &current, &desired, FIELD_MANAGER).await?;
             if let Committed::Written(written) = done {
-                self.slice_writes.remember(key, &written);
+                self.mirrors.slices.note(&written);
             }
         }
         for slice in plan.delete.iter().filter(|slice| !slice.is_deleting()) {
-            self.delete(&builtin::endpoint_slices(), slice).await?;
+            self.delete(&self.mirrors.slices, slice).await?;
         }
         Ok(())
     }
@@ -178,7 +167,7 @@ impl Endpoints {
                 }
             }
         };
-        self.legacy_writes.remember(key, &written);
+        self.mirrors.endpoints.note(&written);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use object::{Object, builtin, time};
 use parking_lot::Mutex;
 use reconcile::{Change, Controller, ObjectKey, Outcome, Priority, ReconcileError, Recorder, Source, commit_status};
 
-use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER, time_at};
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER, time_at};
 use crate::start::Service;
 
 const WORKERS: usize = 4;
@@ -87,7 +87,7 @@ impl Evictions {
             false => drop(tainted.insert(change.key.name.clone(), taints)),
         }
         drop(tainted);
-        self.mirrors.pods.list_by(BY_NODE, &change.key.name).iter().map(|pod| ObjectKey::of(pod)).collect()
+        self.mirrors.pods_by_node.keys(&change.key.name)
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {

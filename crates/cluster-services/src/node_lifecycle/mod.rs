@@ -20,7 +20,7 @@ use reconcile::{commit_object, commit_status};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::node_lifecycle::taints::{EvictionMode, Readiness, has_driving, plan_taints, readiness_of};
 use crate::node_lifecycle::zones::{Permission, Zones};
 use crate::start::Service;
@@ -227,7 +227,7 @@ impl NodeMonitor {
 
     /// Pods of an unhealthy node become not ready, so that Services do not send to them.
     async fn mark_pods(&self, node: &Object) -> Result<(), ReconcileError> {
-        let pods = self.mirrors.pods.list_by(BY_NODE, node.name());
+        let pods = self.mirrors.pods_by_node.list(node.name());
         for pod in pods.iter().filter(|pod| conditions::is_true(pod, "Ready")) {
             let mut desired = Object::clone(pod);
             let mut all = pod.items(&["status", "conditions"]).to_vec();

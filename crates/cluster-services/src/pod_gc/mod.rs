@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use reconcile::{Change, ObjectKey, commit_status};
 use tokio::time::Instant;
 
-use crate::mirrors::{BY_NODE, ClusterMirrors, FIELD_MANAGER};
+use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::start::Service;
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -126,7 +126,7 @@ impl PodGc {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(_) => continue,
             }
-            for pod in self.mirrors.pods.list_by(BY_NODE, &node) {
+            for pod in self.mirrors.pods_by_node.list(&node) {
                 tracing::info!(pod = pod.name(), node, "deleting pod of a deleted node");
                 self.mark(&pod, "PodGC: node no longer exists").await;
                 self.delete(&pod).await;
@@ -164,7 +164,7 @@ impl PodGc {
         };
         let nodes: Vec<String> = self.index.lock().nodes.keys().cloned().collect();
         for node in nodes.iter().filter_map(|name| self.mirrors.nodes.get(&ObjectKey::new("", name))).filter(is_lost) {
-            for pod in self.mirrors.pods.list_by(BY_NODE, node.name()).iter().filter(|pod| pod.is_deleting()) {
+            for pod in self.mirrors.pods_by_node.list(node.name()).iter().filter(|pod| pod.is_deleting()) {
                 self.mark(pod, "PodGC: node is out of service").await;
                 self.delete(pod).await;
             }

@@ -10,7 +10,7 @@ use placement::{Labels, NodeSelector};
 use reconcile::{Committed, ObjectKey, Outcome, ReconcileError, commit_object, commit_status};
 use serde_json::{Value, json};
 
-use crate::mirrors::{BY_CLAIM, FIELD_MANAGER};
+use crate::mirrors::FIELD_MANAGER;
 use crate::scheduling::reach_of;
 use crate::volumes::{
     BIND_COMPLETED, BOUND_BY_CONTROLLER, CLAIM_PROTECTION, PROVISIONED_BY, PROVISIONER, SELECTED_NODE,
@@ -34,8 +34,7 @@ impl Volumes {
         if !claim.has_finalizer(CLAIM_PROTECTION) {
             return Ok(Outcome::Done);
         }
-        let index = format!("{}/{}", claim.namespace(), claim.name());
-        if self.mirrors.pods.list_by(BY_CLAIM, &index).iter().any(|pod| !has_ended(pod)) {
+        if self.mirrors.pods_by_claim.list(&ObjectKey::of(claim)).iter().any(|pod| !has_ended(pod)) {
             return Ok(Outcome::Done);
         }
         let mut desired = Object::clone(claim);

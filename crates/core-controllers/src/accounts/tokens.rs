@@ -28,24 +28,18 @@ struct TokenController {
 pub async fn run(client: ClusterClient, ca_pem: String, sign: SignToken, cancel: CancellationToken) {
     let spec =
         MirrorSpec { field_selector: Some(format!("type={SECRET_TYPE}")), ..MirrorSpec::new(&builtin::secrets()) };
-    let secrets = Mirror::start(client.clone(), spec.index("account", by_account), cancel.clone());
+    let secrets = Mirror::start(client.clone(), spec, cancel.clone());
     let accounts = Mirror::start(client.clone(), MirrorSpec::new(&builtin::service_accounts()), cancel.clone());
-    let of_account = secrets.clone();
-    let sources = vec![
-        Source::each(&secrets),
-        Source::new(&accounts, move |change| {
-            let found = of_account.list_by("account", &change.key.to_string());
-            found.iter().map(|secret| ObjectKey::of(secret)).collect()
-        }),
-    ];
+    let of_account = secrets.index(by_account);
+    let sources = vec![Source::each(&secrets), Source::new(&accounts, move |change| of_account.keys(&change.key))];
     let tokens = Arc::new(TokenController { client, ca_pem, sign });
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&tokens), key);
     Controller::new("serviceaccount-token").run(sources, 2, cancel, reconcile).await;
 }
 
-fn by_account(secret: &Object) -> Vec<String> {
+fn by_account(secret: &Object) -> Vec<ObjectKey> {
     let name = secret.annotation(ACCOUNT_NAME).unwrap_or_default();
-    vec![ObjectKey::new(secret.namespace(), name).to_string()]
+    vec![ObjectKey::new(secret.namespace(), name)]
 }
 
 async fn reconcile(tokens: Arc<TokenController>, key: ObjectKey) -> Result<Outcome, ReconcileError> {

@@ -91,9 +91,7 @@ impl Detector {
         is_new: bool,
     ) -> Result<Applied, Status> {
         let key = ObjectKey::of(&desired);
-        let shown = mirror_of(&self.plane, &key).get(&key);
-        // A mirror that does not show our last write would make this one seem unnecessary.
-        let existing = match shown.filter(|shown| !self.written.is_ahead_of(&key, shown)) {
+        let existing = match mirror_of(&self.plane, &key).get(&key) {
             None if !is_new => self.plane.client.find(mirror_of(&self.plane, &key).target(&key)).await?,
             shown => shown,
         };
@@ -138,7 +136,7 @@ impl Detector {
             (BindingPlan::Unchanged | BindingPlan::Update(..), _) => Committed::Unchanged,
         };
         let Committed::Written(written) = written else { return Ok(Applied::Unchanged) };
-        self.written.note(key, &written, |key| mirror_of(&self.plane, key).get(key));
+        mirror.note(&written);
         Ok(Applied::Changed)
     }
 }

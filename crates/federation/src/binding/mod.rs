@@ -24,7 +24,6 @@ use crate::binding::causes::Causes;
 use crate::binding::waiting::Waiting;
 use crate::plane::Plane;
 use crate::templates::Template;
-use crate::written::Written;
 
 /// Component name of events.
 const COMPONENT: &str = "resource-detector";
@@ -41,8 +40,6 @@ struct Detector {
     found_policies: Mutex<HashSet<PolicyKey>>,
     template_controller: Controller<Template>,
     policy_controller: Controller<PolicyKey>,
-    /// Bindings as last written here.
-    written: Written<ObjectKey>,
     recorder: Recorder,
 }
 
@@ -105,7 +102,6 @@ impl Detector {
             found_policies: Mutex::default(),
             template_controller,
             policy_controller,
-            written: Written::default(),
             recorder,
         })
     }

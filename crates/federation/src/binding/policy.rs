@@ -18,8 +18,8 @@ use reconcile::{Outcome, ReconcileError};
 use crate::binding::Detector;
 use crate::binding::causes::Cause;
 use crate::bindings::check_scope;
-use crate::plane::{BY_POLICY, FIELD_MANAGER};
-use crate::templates::{BY_CLAIM, Template};
+use crate::plane::FIELD_MANAGER;
+use crate::templates::Template;
 
 /// Templates of one policy that are freed at once: writes that wait together are committed together.
 const RELEASES_AT_ONCE: usize = 16;
@@ -88,10 +88,11 @@ impl Detector {
         if policy.id.is_empty() {
             return Ok(Vec::new());
         }
-        let mut bindings = self.plane.bindings.list_by(BY_POLICY, &policy.id);
+        let [namespaced, cluster_wide] = &self.plane.bindings_by_policy;
+        let mut bindings = namespaced.list(&policy.id);
         match policy.scope() {
             Scope::Namespaced => bindings.retain(|binding| binding.namespace() == policy.key.namespace),
-            Scope::Cluster => bindings.extend(self.plane.cluster_bindings.list_by(BY_POLICY, &policy.id)),
+            Scope::Cluster => bindings.extend(cluster_wide.list(&policy.id)),
         }
         bindings.retain(|binding| check_scope(&self.plane, binding).is_ok());
         let reference = |binding: &Arc<Object>| api::read_at::<ObjectReference>(binding, &["spec", "resource"]);
@@ -146,8 +147,8 @@ impl Detector {
             if self.plane.settings.skipped_apis.contains(&gvk) {
                 continue;
             }
-            let objects = match self.plane.templates.mirror(&gvk) {
-                Some(mirror) => mirror.list_by(BY_CLAIM, &policy.id),
+            let objects = match self.plane.templates.claimed_by(&gvk, &policy.id) {
+                Some(objects) => objects,
                 None => match self.plane.templates.resource_of(&gvk).await {
                     Ok(resource) => {
                         let label = Some(format!("{}={}", policy.scope().id_label(), policy.id));

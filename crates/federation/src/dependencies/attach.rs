@@ -17,7 +17,7 @@ use reconcile::commit_object;
 use reconcile::mirror::ObjectKey;
 
 use crate::dependencies::Distributor;
-use crate::plane::{BY_DEPENDENT, FIELD_MANAGER};
+use crate::plane::FIELD_MANAGER;
 use crate::templates::Template;
 
 const COLLECTION: &str = "due to different owner reference UID, will try again later after binding is garbage \
@@ -92,7 +92,7 @@ impl Distributor {
     /// dependencies, because the mirror may not show recently attached bindings yet.
     fn attached_to(&self, dependent: &Object, former: &[DependentObjectReference]) -> BTreeSet<ObjectKey> {
         let label = dependent_label(dependent.namespace(), dependent.name());
-        let labeled = self.plane.bindings.list_by(BY_DEPENDENT, &label);
+        let labeled = self.plane.bindings_by_dependent.list(&label);
         let labeled = labeled.iter().filter(|attached| attached.namespace() == dependent.namespace());
         let named = former.iter().filter(|reference| !reference.name.is_empty());
         let named = named.map(|reference| binding_name(&reference.kind, &reference.name));

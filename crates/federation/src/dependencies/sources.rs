@@ -12,7 +12,6 @@ use reconcile::mirror::{Change, ObjectKey};
 use reconcile::queue::Priority;
 
 use crate::dependencies::{Distributor, propagates_dependencies};
-use crate::plane::BY_DEPENDENCY;
 use crate::templates::{Template, Watched};
 
 /// Index values of what a binding was found to need: one per reference. A reference by labels has no name.
@@ -84,9 +83,9 @@ impl Distributor {
             ..ObjectReference::default()
         };
         let key = |name: &str| dependency_key(&target.api_version, &target.kind, namespace, name);
-        let bindings = &self.plane.bindings;
-        let named = bindings.list_by(BY_DEPENDENCY, &key(name)).into_iter();
-        let labeled = bindings.list_by(BY_DEPENDENCY, &key("")).into_iter().filter(|binding| {
+        let bindings = &self.plane.bindings_by_dependency;
+        let named = bindings.list(&key(name)).into_iter();
+        let labeled = bindings.list(&key("")).into_iter().filter(|binding| {
             let dependencies = recorded_dependencies(binding).unwrap_or_default();
             let mut states = [&change.before, &change.now].into_iter().flatten();
             states.any(|state| dependencies.iter().any(|dependency| refers_to(dependency, &target, Some(state))))

@@ -10,7 +10,7 @@ use interpreter::Operation;
 use interpreter::question::AggregateStatus;
 use object::request::Subresource;
 use object::time::format_seconds;
-use object::{Object, Status, conditions};
+use object::{Object, conditions};
 use propagation::rollup;
 use propagation::works::BindingRef;
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_status};
@@ -19,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 use crate::bindings::{Recorders, binding_of_work, check_scope, mirror_of, title, works_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
-use crate::written::Written;
 
 /// Members answer at about the same time: what comes within this of the first is summed up with it.
 const GATHER_FOR: Duration = Duration::from_millis(20);
@@ -27,16 +26,13 @@ const GATHER_FOR: Duration = Duration::from_millis(20);
 struct Context {
     plane: Arc<Plane>,
     recorders: Recorders,
-    /// Versions of bindings.
-    bindings: Written<ObjectKey>,
-    templates: Written<Template>,
 }
 
 /// Runs until cancelled.
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let names = ("resource-binding-status-controller", "cluster-resource-binding-status-controller");
     let recorders = Recorders::start(&plane, names.0, names.1, &cancel);
-    let context = Arc::new(Context { recorders, bindings: Written::default(), templates: Written::default(), plane });
+    let context = Arc::new(Context { recorders, plane });
     let plane = Arc::clone(&context.plane);
     tokio::select! {
         () = cancel.cancelled() => return,
@@ -114,7 +110,7 @@ fn of_work(change: &Change) -> Option<ObjectKey> {
 
 impl Context {
     async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(binding) = self.gather_binding(&key).await? else { return Ok(Outcome::Done) };
+        let Some(binding) = mirror_of(&self.plane, &key).get(&key) else { return Ok(Outcome::Done) };
         if binding.is_deleting() {
             return Ok(Outcome::Done);
         }
@@ -127,17 +123,6 @@ impl Context {
         let items = rollup::aggregate(works.iter().map(Arc::as_ref), &spec.resource)?;
         self.commit_binding(&key, &binding, &spec, &items).await?;
         self.commit_template(&key, &spec, &items).await
-    }
-
-    /// The binding at least as new as it was last written here.
-    async fn gather_binding(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
-        let mirror = mirror_of(&self.plane, key);
-        match mirror.get(key) {
-            Some(binding) if self.bindings.is_ahead_of(key, &binding) => {
-                self.plane.client.find(mirror.target(key)).await
-            }
-            found => Ok(found),
-        }
     }
 
     async fn commit_binding(
@@ -154,7 +139,7 @@ impl Context {
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.plane.client.patch(target, Patch::merge(patch), options).await {
             Ok(written) => {
-                self.bindings.note(key.clone(), &written, |key| mirror_of(&self.plane, key).get(key));
+                mirror.note(&written);
                 let message = format!("Update {} with AggregatedStatus successfully.", title(key));
                 self.recorders.of(key).normal(binding, "AggregateStatusSucceed", message);
                 Ok(())
@@ -180,7 +165,7 @@ impl Context {
         if !interpreter.has_hook(&template.gvk(), Operation::AggregateStatus) {
             return Ok(Outcome::Done);
         }
-        let Some(object) = self.gather_template(&template).await? else { return Ok(Outcome::Done) };
+        let Some(object) = self.plane.templates.find(&template).await? else { return Ok(Outcome::Done) };
         let recorder = self.recorders.of(key);
         let question = AggregateStatus { object: Cow::Borrowed(&object), items };
         let desired = match interpreter.ask(question).await {
@@ -197,7 +182,7 @@ impl Context {
         match commit_status(&self.plane.client, target, &object, &desired, FIELD_MANAGER).await {
             Ok(Committed::Unchanged) => {}
             Ok(Committed::Written(written)) => {
-                self.templates.note(template, &written, |template| self.mirrored(template));
+                self.plane.templates.note(&written);
                 let message = "Update Resource with AggregatedStatus successfully.";
                 recorder.normal(&*object, "AggregateStatusSucceed", message);
             }
@@ -211,20 +196,6 @@ impl Context {
             }
         }
         Ok(Outcome::Done)
-    }
-
-    /// The template at least as new as it was last written here.
-    async fn gather_template(&self, template: &Template) -> Result<Option<Arc<Object>>, Status> {
-        match self.plane.templates.find(template).await? {
-            Some(object) if self.templates.is_ahead_of(template, &object) => {
-                self.plane.templates.find_live(template).await
-            }
-            found => Ok(found),
-        }
-    }
-
-    fn mirrored(&self, template: &Template) -> Option<Arc<Object>> {
-        self.plane.templates.mirror(&template.gvk())?.get(&template.key())
     }
 }
 

@@ -75,7 +75,7 @@ impl Context {
         };
         let plan = plan(&facts, &members);
         let has_changed = has_deleted || !plan.works.is_empty();
-        troubles.extend(self.commit_plan(key, template, plan).await);
+        troubles.extend(self.commit_plan(template, plan).await);
         self.conclude(key, binding, template, troubles, has_changed)
     }
 
@@ -109,25 +109,14 @@ impl Context {
         let cluster = self.plane.clusters.get(&ObjectKey::new("", &target.name));
         let (mut existing, mut rivals) = (None, Vec::new());
         if cluster.is_some() {
-            existing = self.gather_existing(key, works).await?;
+            let is_it = |work: &&Arc<Object>| work.name() == key.name && work.namespace() == key.namespace;
+            // It may also be another's: the work of an older binding, or one made for another reason.
+            existing = works.iter().find(is_it).cloned().or_else(|| self.plane.works.get(key));
         }
         if let Some(work) = &existing {
             rivals = self.gather_rivals(work, BindingRef::of(binding)).await?;
         }
         Ok(TargetFacts { target, cluster, existing, rivals })
-    }
-
-    /// The work there is, at least as new as it was last written.
-    async fn gather_existing(&self, key: &ObjectKey, works: &[Arc<Object>]) -> Result<Option<Arc<Object>>, Status> {
-        let is_it = |work: &&Arc<Object>| work.name() == key.name && work.namespace() == key.namespace;
-        // It may also be another's: the work of an older binding, or one made for another reason.
-        let found = works.iter().find(is_it).cloned().or_else(|| self.plane.works.get(key));
-        match found {
-            Some(work) if self.written.is_ahead_of(key, &work) => {
-                self.plane.client.find(self.plane.works.target(key)).await
-            }
-            found => Ok(found),
-        }
     }
 
     /// Other bindings that a Work names, as far as they may propagate. None for a Work of this binding.
@@ -152,39 +141,35 @@ impl Context {
     }
 
     /// Reports failures and writes the planned Works.
-    async fn commit_plan(&self, key: &ObjectKey, template: &Object, plan: DeliveryPlan) -> Vec<Trouble> {
+    async fn commit_plan(&self, template: &Object, plan: DeliveryPlan) -> Vec<Trouble> {
         let mut troubles = Vec::new();
         for failure in plan.failures {
             self.tell_overrides(template, &failure.cluster, &failure.considered);
             troubles.push(Trouble::Failed(failure.reason));
         }
-        let writes = plan.works.into_iter().map(|work| self.commit_one(key, template, work));
+        let writes = plan.works.into_iter().map(|work| self.commit_one(template, work));
         let results: Vec<Result<(), Trouble>> = stream::iter(writes).buffer_unordered(WRITES_MAX).collect().await;
         troubles.extend(results.into_iter().filter_map(Result::err));
         troubles
     }
 
-    async fn commit_one(&self, binding: &ObjectKey, template: &Object, work: PlannedWork) -> Result<(), Trouble> {
+    async fn commit_one(&self, template: &Object, work: PlannedWork) -> Result<(), Trouble> {
         let PlannedWork { cluster, key, change, considered } = work;
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match change {
             WorkChange::Unchanged => return Ok(()),
             WorkChange::Create(object) => {
                 let target = ResourceRef::within(&WORKS.gvr(), &key.namespace);
-                self.plane.client.create(target, object, options).await?;
-                self.made.note(binding, key, |work| self.plane.works.get(work).is_some());
+                self.plane.works.note(&self.plane.client.create(target, object, options).await?);
             }
             WorkChange::Patch(patch) => {
                 let target = self.plane.works.target(&key);
                 let written = match self.plane.client.patch(target, Patch::merge(patch), options).await {
                     // It was deleted since it was read; the next attempt creates it again.
-                    Err(error) if error.is_not_found() => {
-                        self.written.forget(&key);
-                        return Err(Trouble::Race);
-                    }
+                    Err(error) if error.is_not_found() => return Err(Trouble::Race),
                     result => result?,
                 };
-                self.written.note(key, &written, |work| self.plane.works.get(work));
+                self.plane.works.note(&written);
             }
         }
         self.tell_overrides(template, &cluster, &considered);

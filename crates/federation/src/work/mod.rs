@@ -1,7 +1,6 @@
 //! Turns each binding into one Work per member, and takes away the Works of members it no longer means.
 
 mod deliver;
-mod made;
 mod plan;
 mod policies;
 mod triggers;
@@ -15,7 +14,6 @@ use api::work::BindingSpec;
 use cluster_client::{DeleteOptions, Patch, Preconditions, WriteOptions};
 use object::{Object, Status};
 use propagation::binding_scope::ScopeError;
-use propagation::works::ownership::is_made_by;
 use propagation::works::{self, BindingRef};
 use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use serde_json::json;
@@ -24,11 +22,9 @@ use tokio_util::sync::CancellationToken;
 use crate::bindings::{Recorders, check_scope, finalizer_of, mirror_of, works_of};
 use crate::plane::{FIELD_MANAGER, Plane};
 use crate::templates::Template;
-use crate::work::made::Made;
 use crate::work::policies::Policies;
-use crate::written::Written;
 
-pub use crate::work::policies::{BY_SELECTED_KIND, selected_kinds};
+pub use crate::work::policies::selected_kinds;
 
 /// Interval for checking a cluster that must be evicted first. The deletion of its Work is noticed at once.
 const PURGE_CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -39,9 +35,6 @@ struct Context {
     recorders: Recorders,
     override_recorder: Recorder,
     policies: Policies,
-    /// Versions of works.
-    written: Written<ObjectKey>,
-    made: Made,
 }
 
 /// Runs until cancelled.
@@ -49,14 +42,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let recorders = Recorders::start(&plane, "binding-controller", "cluster-resource-binding-controller", &cancel);
     let override_recorder =
         Recorder::start(plane.client.clone(), "override-manager", Arc::clone(&plane.clock), cancel.clone());
-    let context = Arc::new(Context {
-        recorders,
-        override_recorder,
-        policies: Policies::default(),
-        written: Written::default(),
-        made: Made::default(),
-        plane,
-    });
+    let context = Arc::new(Context { recorders, override_recorder, policies: Policies::default(), plane });
     let plane = Arc::clone(&context.plane);
     tokio::select! {
         () = cancel.cancelled() => return,
@@ -78,18 +64,13 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 
 fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {
     let plane = &context.plane;
-    let of_works = Arc::clone(context);
+    let of_works = Arc::clone(plane);
     let of_policies = [Arc::clone(context), Arc::clone(context)];
     let [namespaced, cluster_wide] = of_policies;
     vec![
         Source::new(&plane.bindings, triggers::of_binding),
         Source::new(&plane.cluster_bindings, triggers::of_binding),
-        Source::new(&plane.works, move |change| {
-            if let Some(binding) = change.now.as_deref().and_then(crate::bindings::binding_of_work) {
-                of_works.made.seen(&binding, &change.key);
-            }
-            triggers::of_work(&of_works.plane, change)
-        }),
+        Source::new(&plane.works, move |change| triggers::of_work(&of_works, change)),
         Source::new(&plane.overrides, move |change| {
             namespaced.policies.forget(&change.key);
             triggers::of_policy(&namespaced.plane, change)
@@ -103,10 +84,7 @@ fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {
 
 impl Context {
     async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-        let Some(binding) = mirror_of(&self.plane, &key).get(&key) else {
-            self.made.forget(&key);
-            return Ok(Outcome::Done);
-        };
+        let Some(binding) = mirror_of(&self.plane, &key).get(&key) else { return Ok(Outcome::Done) };
         let id = BindingRef::of(&binding).id;
         if id.is_empty() && !binding.is_deleting() {
             return Err(ReconcileError::other("the binding has no permanent id, by which its works are known"));
@@ -114,7 +92,7 @@ impl Context {
         if let Err(refusal) = check_scope(&self.plane, &binding) {
             return self.refuse(&key, &binding, &refusal).await;
         }
-        let works = self.gather_works(&key, BindingRef::of(&binding)).await?;
+        let works = works_of(&self.plane, BindingRef::of(&binding));
         if binding.is_deleting() {
             return self.clean_up(&key, &binding, &works).await;
         }
@@ -129,19 +107,6 @@ impl Context {
         };
         self.commit_finalizer(&key, &binding).await?;
         self.deliver(&key, &binding, &spec, &template, &works, has_deleted).await
-    }
-
-    /// All works of the binding, those included that were made too lately for the mirror.
-    async fn gather_works(&self, key: &ObjectKey, binding: BindingRef<'_>) -> Result<Vec<Arc<Object>>, Status> {
-        let mut works = works_of(&self.plane, binding);
-        for made in self.made.unseen(key, |work| self.plane.works.get(work).is_some()) {
-            match self.plane.client.find(self.plane.works.target(&made)).await? {
-                Some(work) if is_made_by(&work, binding) => works.push(work),
-                Some(_) => {}
-                None => self.made.seen(key, &made),
-            }
-        }
-        Ok(works)
     }
 
     /// The template at least as new as the binding knows it.
@@ -171,7 +136,7 @@ impl Context {
             cluster_of_execution_namespace(work.namespace()).is_some_and(|cluster| !expected.contains(cluster))
         };
         let orphans: Vec<&Arc<Object>> = works.iter().filter(is_orphan).collect();
-        let result = self.commit_deletes(key, &orphans).await;
+        let result = self.commit_deletes(&orphans).await;
         if let Err(error) = &result {
             self.recorders.of(key).warning(binding, "CleanupWorkFailed", error.to_string());
         }
@@ -179,7 +144,7 @@ impl Context {
     }
 
     /// Deletes works that are not going away already. Says whether there were any.
-    async fn commit_deletes(&self, key: &ObjectKey, works: &[&Arc<Object>]) -> Result<bool, ReconcileError> {
+    async fn commit_deletes(&self, works: &[&Arc<Object>]) -> Result<bool, ReconcileError> {
         let mut errors = Vec::new();
         let mut has_deleted = false;
         for work in works.iter().filter(|work| !work.is_deleting()) {
@@ -187,15 +152,13 @@ impl Context {
             let preconditions = Preconditions { uid: Some(work.uid().to_owned()), resource_version: None };
             let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
             match self.plane.client.delete(self.plane.works.target(&work_key), options).await {
-                Ok(_) => has_deleted = true,
-                Err(error) if error.is_not_found() => {}
-                Err(error) => {
-                    errors.push(error.to_string());
-                    continue;
+                Ok(answer) => {
+                    self.plane.works.note_deleted(work, &answer);
+                    has_deleted = true;
                 }
+                Err(error) if error.is_not_found() => self.plane.works.note_gone(work),
+                Err(error) => errors.push(error.to_string()),
             }
-            self.made.seen(key, &work_key);
-            self.written.forget(&work_key);
         }
         match errors.is_empty() {
             true => Ok(has_deleted),
@@ -245,7 +208,7 @@ impl Context {
         binding: &Object,
         works: &[Arc<Object>],
     ) -> Result<Outcome, ReconcileError> {
-        self.commit_deletes(key, &works.iter().collect::<Vec<_>>()).await?;
+        self.commit_deletes(&works.iter().collect::<Vec<_>>()).await?;
         self.commit_finalizer_removal(key, binding).await
     }
 

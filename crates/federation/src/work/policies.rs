@@ -6,13 +6,10 @@ use std::sync::Arc;
 use object::{Object, Status};
 use parking_lot::Mutex;
 use propagation::overrides::OverridePolicy;
-use reconcile::{Mirror, ObjectKey};
+use reconcile::{Index, ObjectKey};
 
 use crate::bindings::kind_key;
 use crate::plane::Plane;
-
-/// Index of override policies: namespace, apiVersion and kind of what they select.
-pub const BY_SELECTED_KIND: &str = "selected kind";
 
 /// Policies as they were last read; there are as many as there are policies.
 #[derive(Default)]
@@ -28,20 +25,26 @@ pub struct Candidates {
 
 impl Policies {
     pub fn candidates(&self, plane: &Plane, template: &Object) -> Result<Candidates, Status> {
+        let [overrides, cluster_overrides] = &plane.overrides_by_kind;
         let namespaced = match template.namespace() {
             "" => Vec::new(),
-            namespace => self.of(&plane.overrides, namespace, template)?,
+            namespace => self.of(overrides, namespace, template)?,
         };
-        Ok(Candidates { cluster: self.of(&plane.cluster_overrides, "", template)?, namespaced })
+        Ok(Candidates { cluster: self.of(cluster_overrides, "", template)?, namespaced })
     }
 
-    fn of(&self, mirror: &Mirror, namespace: &str, template: &Object) -> Result<Vec<Arc<OverridePolicy>>, Status> {
-        if mirror.is_empty() {
+    fn of(
+        &self,
+        by_kind: &Index<String>,
+        namespace: &str,
+        template: &Object,
+    ) -> Result<Vec<Arc<OverridePolicy>>, Status> {
+        if by_kind.mirror().is_empty() {
             return Ok(Vec::new());
         }
         let kind = kind_key(template.api_version(), template.kind());
-        let found = mirror.list_by(BY_SELECTED_KIND, &format!("{namespace}|{kind}"));
-        let for_all = mirror.list_by(BY_SELECTED_KIND, &for_all(namespace));
+        let found = by_kind.list(&format!("{namespace}|{kind}"));
+        let for_all = by_kind.list(&for_all(namespace));
         found.iter().chain(&for_all).map(|policy| self.read(policy)).collect()
     }
 

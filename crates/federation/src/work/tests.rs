@@ -412,17 +412,27 @@ async fn a_restart_in_the_midst_of_many_loses_and_repeats_nothing() {
     assert!(writes.iter().all(|write| write.starts_with("create")), "{writes:?}");
 }
 
-#[test]
-fn works_made_too_lately_for_the_mirror_are_not_lost() {
-    let made = Made::default();
-    let (binding, work) = (ObjectKey::new("a", "b"), ObjectKey::new("karmada-es-m1", "w"));
-    made.note(&binding, work.clone(), |_| true);
-    assert_eq!(made.unseen(&binding, |_| false), []);
-    made.note(&binding, work.clone(), |_| false);
-    assert_eq!(made.unseen(&binding, |_| true), []);
-    assert_eq!(made.unseen(&binding, |_| false), std::slice::from_ref(&work));
-    made.seen(&binding, &work);
-    assert_eq!(made.unseen(&binding, |_| false), []);
+#[tokio::test(start_paused = true)]
+async fn works_the_watch_has_not_shown_are_changed_and_deleted_with_their_binding() {
+    let stage = Stage::new(&["m1", "m2"]);
+    let plane = stage.plane(Features::default());
+    tokio::spawn(run(Arc::clone(&plane), stage.cancel.clone()));
+    settle(&stage).await;
+    stage.api.hold_watches(Some("works"));
+    let template = stage.put_deployment("web");
+    stage.put_binding(&template, two_members());
+    work_in(&stage, "m2", "web").await;
+    let clusters = json!([{"name": "m1", "replicas": 4}]);
+    stage.patch(RESOURCE_BINDINGS, "default", "web-deployment", json!({"spec": {"clusters": clusters}})).await;
+    until("four replicas in m1, m2 is left", || async {
+        let (kept, left) = (stage.find_work("m1", "web").await?, stage.find_work("m2", "web").await?);
+        (manifest(&kept)["spec"]["replicas"] == 4 && left.is_deleting()).then_some(())
+    })
+    .await;
+    let writes: Vec<String> = stage.writes_to("works").split_off(1);
+    assert_eq!(writes.iter().filter(|write| write.starts_with("create")).count(), 2, "{writes:?}");
+    stage.api.hold_watches(None);
+    until("the watch has caught up", || async { (plane.works.own_writes() == 0).then_some(()) }).await;
 }
 
 #[test]

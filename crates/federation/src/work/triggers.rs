@@ -11,7 +11,7 @@ use propagation::policy_selector::Selector;
 use propagation::works;
 use reconcile::{Change, ObjectKey};
 
-use crate::bindings::{BY_TEMPLATE_KIND, binding_of_work, kind_key, mirror_of};
+use crate::bindings::{binding_of_work, kind_key, mirror_of};
 use crate::plane::Plane;
 use crate::templates::Template;
 
@@ -76,9 +76,10 @@ fn collect_by_selector(plane: &Plane, namespace: &str, selector: &Selector, keys
         plane.bindings.get(&key).into_iter().collect()
     } else {
         let kind = kind_key(&written.api_version, &written.kind);
-        let mut bindings = plane.bindings.list_by(BY_TEMPLATE_KIND, &kind);
+        let [namespaced, cluster_wide] = &plane.bindings_by_kind;
+        let mut bindings = namespaced.list(&kind);
         if within.is_empty() {
-            bindings.extend(plane.cluster_bindings.list_by(BY_TEMPLATE_KIND, &kind));
+            bindings.extend(cluster_wide.list(&kind));
         } else {
             bindings.retain(|binding| binding.namespace() == within);
         }

@@ -51,7 +51,7 @@ struct Cron {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let objects = plane.mirror(MirrorSpec::new(&CRON_FEDERATED_HPAS.gvr()), &cancel);
+    let objects = plane.mirror(MirrorSpec::new(&CRON_FEDERATED_HPAS.gvr()));
     let sources = vec![Source::new(&objects, objects_with_new_spec)];
     let cron = Arc::new(Cron {
         mapper: RestMapper::new(plane.client.clone()),

@@ -6,11 +6,7 @@ use std::sync::Arc;
 use object::{Object, Status};
 use parking_lot::Mutex;
 use propagation::overrides::OverridePolicy;
-use reconcile::{Change, Mirror, MirrorSpec};
-
-/// Policies by whether they may select namespaces.
-const BY_INTEREST: &str = "interest";
-const NAMESPACES: &str = "namespaces";
+use reconcile::{Change, Index, Mirror};
 
 /// The namespaces an override policy affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,26 +17,24 @@ pub enum Selected {
 }
 
 pub struct Policies {
-    mirror: Mirror,
+    /// Those that may select namespaces.
+    concerned: Index<()>,
     /// By name, with the version that was read. Holds no more than the mirror, whose policies it is made of.
     read: Mutex<HashMap<String, (String, Arc<OverridePolicy>)>>,
 }
 
 impl Policies {
-    pub fn index(spec: MirrorSpec) -> MirrorSpec {
-        spec.index(BY_INTEREST, |policy| match selected_by(policy) {
+    pub fn new(mirror: &Mirror) -> Self {
+        let concerned = mirror.index(|policy| match selected_by(policy) {
             Selected::None => Vec::new(),
-            Selected::Named(_) | Selected::All => vec![NAMESPACES.to_owned()],
-        })
-    }
-
-    pub fn new(mirror: Mirror) -> Self {
-        Self { mirror, read: Mutex::default() }
+            Selected::Named(_) | Selected::All => vec![()],
+        });
+        Self { concerned, read: Mutex::default() }
     }
 
     /// The policies that may select a namespace.
     pub fn for_namespaces(&self) -> Result<Vec<Arc<OverridePolicy>>, Status> {
-        let policies = self.mirror.list_by(BY_INTEREST, NAMESPACES);
+        let policies = self.concerned.list(&());
         let mut read = self.read.lock();
         read.retain(|name, _| policies.iter().any(|policy| policy.name() == name));
         policies.iter().map(|policy| read_once(&mut read, policy)).collect()

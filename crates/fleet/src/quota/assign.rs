@@ -8,38 +8,37 @@ use api::work::WORKS;
 use cluster_client::{DeleteOptions, ResourceRef};
 use object::{GroupVersionKind, Object, Status};
 use propagation::works::DesiredWork;
-use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use reconcile::{Change, Controller, Index, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{Plane, cluster_of_new_space, new_cluster};
-use crate::quota::{BY_QUOTA, mirror_parts, quota_of};
+use crate::quota::{parts_by_quota, quota_of};
 use crate::works;
 
 const COMPONENT: &str = "federated-resource-quota-sync-controller";
 const WORKERS: usize = 2;
-/// Quotas by the clusters they assign to.
-const BY_CLUSTER: &str = "cluster";
 
 struct Assignments {
     plane: Arc<Plane>,
     quotas: Mirror,
-    parts: Mirror,
+    parts: Index<ObjectKey>,
     events: Recorder,
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let quotas = MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()).index(BY_CLUSTER, assigned_clusters);
+    let quotas = plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()));
+    let by_cluster = quotas.index(assigned_clusters);
     let office = Arc::new(Assignments {
-        quotas: plane.mirror(quotas, &cancel),
-        parts: mirror_parts(&plane, &cancel),
+        quotas,
+        parts: parts_by_quota(&plane),
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let (by_cluster, by_space) = (office.quotas.clone(), office.quotas.clone());
+    let by_space = by_cluster.clone();
     let sources = vec![
         Source::new(&office.quotas, quotas_with_new_parts),
-        Source::new(&office.parts, quotas_of_lost_parts),
+        Source::new(office.parts.mirror(), quotas_of_lost_parts),
         Source::new(&office.plane.clusters, move |change| assigned_to(&by_cluster, &new_cluster(change))),
         Source::new(&office.plane.namespaces, move |change| assigned_to(&by_space, &cluster_of_new_space(change))),
     ];
@@ -48,9 +47,8 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
-fn assigned_to(quotas: &Mirror, clusters: &[ObjectKey]) -> Vec<ObjectKey> {
-    let assigned = clusters.iter().flat_map(|cluster| quotas.list_by(BY_CLUSTER, &cluster.name));
-    assigned.map(|quota| ObjectKey::of(&quota)).collect()
+fn assigned_to(quotas: &Index<String>, clusters: &[ObjectKey]) -> Vec<ObjectKey> {
+    clusters.iter().flat_map(|cluster| quotas.keys(&cluster.name)).collect()
 }
 
 fn quotas_with_new_parts(change: &Change) -> Vec<ObjectKey> {
@@ -70,7 +68,7 @@ async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, 
     let quota = office.quotas.get(&key);
     let spec: QuotaSpec = quota.as_ref().map(|quota| api::read(quota)).transpose()?.unwrap_or_default();
     let mut is_changed = false;
-    for work in office.parts.list_by(BY_QUOTA, &key.to_string()) {
+    for work in office.parts.list(&key) {
         if is_orphan(&work, &spec) {
             office.delete(&work).await?;
             is_changed = true;

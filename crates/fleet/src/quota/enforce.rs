@@ -28,7 +28,7 @@ struct Count {
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let count = Arc::new(Count {
-        quotas: plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()), &cancel),
+        quotas: plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr())),
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });

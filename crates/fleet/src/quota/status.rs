@@ -8,13 +8,13 @@ use api::work::CONDITION_APPLIED;
 use object::{Object, conditions};
 use propagation::quota::{Amounts, add};
 use reconcile::{
-    Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source, commit_status,
+    Change, Controller, Index, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Recorder, Source, commit_status,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{FIELD_MANAGER, Plane};
-use crate::quota::{BY_QUOTA, mirror_parts, quota_of, to_value};
+use crate::quota::{parts_by_quota, quota_of, to_value};
 
 const COMPONENT: &str = "federated-resource-quota-status-controller";
 const WORKERS: usize = 2;
@@ -22,18 +22,18 @@ const WORKERS: usize = 2;
 struct Summaries {
     plane: Arc<Plane>,
     quotas: Mirror,
-    parts: Mirror,
+    parts: Index<ObjectKey>,
     events: Recorder,
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let office = Arc::new(Summaries {
-        quotas: plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()), &cancel),
-        parts: mirror_parts(&plane, &cancel),
+        quotas: plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr())),
+        parts: parts_by_quota(&plane),
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let sources = vec![Source::each(&office.quotas), Source::new(&office.parts, quotas_of_told_parts)];
+    let sources = vec![Source::each(&office.quotas), Source::new(office.parts.mirror(), quotas_of_told_parts)];
     let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
@@ -51,7 +51,7 @@ fn quotas_of_told_parts(change: &Change) -> Vec<ObjectKey> {
 
 async fn reconcile(office: Arc<Summaries>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(quota) = office.quotas.get(&key).filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
-    let parts = office.parts.list_by(BY_QUOTA, &key.to_string());
+    let parts = office.parts.list(&key);
     let counts_overall = !office.plane.features.federated_quota_enforcement;
     let desired = plan(&quota, &parts, counts_overall);
     if desired.get(&["status"]) == quota.get(&["status"]) {

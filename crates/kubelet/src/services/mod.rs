@@ -15,7 +15,7 @@ use std::time::Duration;
 use cluster_client::ClusterClient;
 use object::Object;
 use object::builtin;
-use reconcile::{Mirror, MirrorSpec, ObjectKey};
+use reconcile::{Index, Mirror, MirrorSpec, ObjectKey};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
@@ -31,12 +31,11 @@ pub(crate) const DNS_ADDRESS: Ipv4Addr = Ipv4Addr::new(169, 254, 20, 10);
 const LISTENERS_MAX: usize = 500;
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(3);
 const PACKET_BYTES_MAX: usize = 4096;
-const BY_SERVICE: &str = "service";
 
 /// The known Services, shared by all pods of a node.
 pub(crate) struct Services {
     services: Mirror,
-    slices: Mirror,
+    slices: Index<ObjectKey>,
     network: ServiceNetwork,
     turn: AtomicUsize,
 }
@@ -66,9 +65,9 @@ struct ServiceBackend {
     port_name: String,
 }
 
-fn by_service(slice: &Object) -> Vec<String> {
+fn by_service(slice: &Object) -> Vec<ObjectKey> {
     let service = slice.label("kubernetes.io/service-name");
-    service.map(|service| format!("{}/{service}", slice.namespace())).into_iter().collect()
+    service.map(|service| ObjectKey::new(slice.namespace(), service)).into_iter().collect()
 }
 
 /// Parses `10.0.0.0/16`.
@@ -79,11 +78,10 @@ pub(crate) fn parse_range(range: &str) -> Option<(Ipv4Addr, u8)> {
 
 impl Services {
     pub fn start(client: &ClusterClient, network: ServiceNetwork, cancel: &CancellationToken) -> Self {
-        let slices = builtin::endpoint_slices();
-        let slices = MirrorSpec::new(&slices).index(BY_SERVICE, by_service);
+        let slices = MirrorSpec::new(&builtin::endpoint_slices());
         Self {
             services: Mirror::start(client.clone(), MirrorSpec::new(&builtin::services()), cancel.clone()),
-            slices: Mirror::start(client.clone(), slices, cancel.clone()),
+            slices: Mirror::start(client.clone(), slices, cancel.clone()).index(by_service),
             network,
             turn: AtomicUsize::new(0),
         }
@@ -169,7 +167,7 @@ impl Services {
     }
 
     fn targets(&self, behind: &ServiceBackend) -> Vec<SocketAddr> {
-        let slices = self.slices.list_by(BY_SERVICE, &behind.key.to_string());
+        let slices = self.slices.list(&behind.key);
         let mut targets = Vec::new();
         for slice in &slices {
             let port = slice.items(&["ports"]).iter().find(|port| text(port, "name") == behind.port_name);
@@ -247,7 +245,7 @@ impl Services {
 
     /// Returns the backends of a Service, or only the one with that host name.
     fn endpoints(&self, key: &ObjectKey, hostname: &str) -> Vec<Ipv4Addr> {
-        let slices = self.slices.list_by(BY_SERVICE, &key.to_string());
+        let slices = self.slices.list(key);
         slices.iter().flat_map(|slice| ready_addresses(slice, hostname)).collect()
     }
 }
@@ -321,7 +319,7 @@ mod tests {
         };
         let services = Services::start(&api.client(), network, &CancellationToken::new());
         services.services.synced().await;
-        services.slices.synced().await;
+        services.slices.mirror().synced().await;
         services
     }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{MIRROR_BACKOFF, jittered};
-use crate::mirror::store::{Kept, Listed, MirrorSize, weight};
+use crate::mirror::kept::{Kept, Listed, MirrorSize, weight};
 use crate::mirror::{Mirror, ObjectKey, STREAMING_LIST_SILENCE_MAX, Trim, WATCH_TIMEOUT};
 
 /// A feed that worked for this long restarts its backoff.

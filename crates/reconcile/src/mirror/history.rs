@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::mirror::store::Kept;
+use crate::mirror::kept::Kept;
 use crate::mirror::{ObjectKey, Shared};
 
 /// Recorded changes: this many, plus one for every few objects, since more objects change more often.

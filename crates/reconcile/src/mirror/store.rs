@@ -1,31 +1,30 @@
 //! The objects of a mirror, their indexes and subscribers.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use cluster_client::Origin;
 use object::Object;
-use packing::{Dictionary, Packed};
-use parking_lot::Mutex;
-use serde_json::Value;
-use tokio::sync::Notify;
+use packing::Dictionary;
 
+use crate::mirror::ObjectKey;
 use crate::mirror::history::{History, RecordedChange};
-use crate::mirror::{IndexFn, ObjectKey};
-
-/// Pending changes that hold decoded objects; beyond this they hold the stored form, to save memory.
-const TREES_WAITING_MAX: usize = 64;
+use crate::mirror::index::AnyTable;
+use crate::mirror::kept::{Kept, Known, Listed, MirrorSize, number};
+use crate::mirror::own_writes::{Answer, OwnWrites, Shown};
+use crate::mirror::subscription::Subscriber;
 
 pub struct Store {
+    /// As readers see them: the state of the watch, and own writes it has not shown yet.
     objects: BTreeMap<ObjectKey, Kept>,
+    own_writes: OwnWrites,
     /// Memory of the objects, if it is counted.
     bytes: usize,
     is_counted: bool,
     /// Dictionary for packing objects; without it they are kept as trees.
     dictionary: Option<Arc<Dictionary>>,
-    indexes: Vec<Index>,
+    indexes: Vec<Weak<dyn AnyTable>>,
     subscribers: Vec<Weak<Subscriber>>,
     /// The version of the API this state matches; empty before the first list.
     version: String,
@@ -33,193 +32,34 @@ pub struct Store {
     is_closed: bool,
 }
 
-/// An object in stored form.
-#[derive(Clone)]
-pub enum Kept {
-    Tree(Arc<Object>),
-    /// Its encoding, a fraction of the tree's size; the tree itself while someone else holds it.
-    Packed(Packed, Weak<Object>),
-    /// Shared with the API server in this process, which has it encoded anyway.
-    Held(Arc<dyn Origin>),
-}
-
-impl Kept {
-    fn new(object: &Arc<Object>, dictionary: Option<&Dictionary>, origin: Option<Arc<dyn Origin>>) -> Self {
-        match (dictionary, origin) {
-            (None, _) => Self::Tree(Arc::clone(object)),
-            (Some(_), Some(origin)) => Self::Held(origin),
-            (Some(dictionary), None) => Self::packed(object, dictionary),
-        }
-    }
-
-    pub fn packed(object: &Arc<Object>, dictionary: &Dictionary) -> Self {
-        Self::Packed(dictionary.pack(object.encode()), Arc::downgrade(object))
-    }
-
-    pub fn object(&self) -> Arc<Object> {
-        match self {
-            Self::Tree(object) => Arc::clone(object),
-            Self::Held(origin) => origin.object(),
-            Self::Packed(packed, tree) => tree
-                .upgrade()
-                .unwrap_or_else(|| Arc::new(Object::decode(&packed.unpack()).expect("encoded from an object"))),
-        }
-    }
-
-    /// Its share of a mirror's limit. Memory held by the API in this process does not count.
-    fn weight(&self) -> usize {
-        match self {
-            Self::Packed(packed, _) => packed.size(),
-            Self::Tree(object) => weight(object),
-            Self::Held(_) => 0,
-        }
-    }
-
-    /// Its JSON.
-    pub fn encoded(&self) -> Bytes {
-        match self {
-            Self::Packed(packed, _) => packed.unpack(),
-            Self::Tree(_) | Self::Held(_) => self.object().encode(),
-        }
-    }
-
-    /// Bytes it takes, not counting shared ones.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Packed(packed, _) => packed.size(),
-            Self::Tree(_) | Self::Held(_) => 0,
-        }
-    }
-}
-
-/// An object of a list.
-pub enum Listed {
-    /// With its shared encoding in this process, if any.
-    Tree(Arc<Object>, Option<Arc<dyn Origin>>),
-    /// Packed on arrival, so that a long list is never in memory as trees.
-    Kept(ObjectKey, Kept),
-}
-
-/// The objects a mirror holds, and about what they take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MirrorSize {
-    pub objects: usize,
-    pub bytes: usize,
-}
-
-impl MirrorSize {
-    pub fn add(&mut self, bytes: usize) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
-
-    pub fn remove(&mut self, bytes: usize) {
-        self.objects = self.objects.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
-    }
-}
-
-/// About what an object takes as a tree.
-pub fn weight(object: &Object) -> usize {
-    const NODE_BYTES: usize = 64;
-    fn of(value: &Value) -> usize {
-        NODE_BYTES
-            + match value {
-                Value::String(text) => text.len(),
-                Value::Array(items) => items.iter().map(of).sum(),
-                Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + of(value)).sum(),
-                _ => 0,
-            }
-    }
-    object.as_map().iter().map(|(key, value)| key.len() + of(value)).sum()
-}
-
-impl Listed {
-    /// The memory it takes, as far as that is the mirror's own.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Tree(object, None) => weight(object),
-            Self::Tree(_, Some(_)) => 0,
-            Self::Kept(_, kept) => kept.size(),
-        }
-    }
-
-    fn key(&self) -> ObjectKey {
-        match self {
-            Self::Tree(object, _) => ObjectKey::of(object),
-            Self::Kept(key, _) => key.clone(),
-        }
-    }
-}
-
-/// A decoded object and its stored form.
-struct Known {
-    kept: Kept,
-    tree: Arc<Object>,
-}
-
-impl From<Kept> for Known {
-    fn from(kept: Kept) -> Self {
-        Self { tree: kept.object(), kept }
-    }
-}
-
-struct Index {
-    name: &'static str,
-    values: IndexFn,
-    keys: HashMap<String, BTreeSet<ObjectKey>>,
-}
-
-/// The change of one object since a subscriber last read it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    pub key: ObjectKey,
-    /// The object as last read; `None` if it is new to the subscriber.
-    pub before: Option<Arc<Object>>,
-    /// The object when the change was recorded; `None` if it was deleted.
-    pub now: Option<Arc<Object>>,
-    /// It existed when the subscription began and has not changed.
-    pub is_initial: bool,
-}
-
-/// Unread changes, at most one per object, so its size is bounded by the number of objects.
-pub struct Subscription {
-    subscriber: Arc<Subscriber>,
-}
-
-#[derive(Default)]
-struct Subscriber {
-    pending: Mutex<Pending>,
-    wake: Notify,
-}
-
-/// An unread change. Packed objects stay packed until it is read.
-struct PendingChange {
-    before: Option<Kept>,
-    now: Option<Kept>,
-    is_initial: bool,
-}
-
-#[derive(Default)]
-struct Pending {
-    changes: BTreeMap<ObjectKey, PendingChange>,
-    is_closed: bool,
-}
-
 impl Store {
-    pub fn new(indexes: &[(&'static str, IndexFn)], dictionary: Option<Arc<Dictionary>>, has_history: bool) -> Self {
-        let indexes = indexes.iter().map(|(name, values)| Index { name, values: *values, keys: HashMap::new() });
+    pub fn new(dictionary: Option<Arc<Dictionary>>, has_history: bool) -> Self {
         Self {
             objects: BTreeMap::new(),
+            own_writes: OwnWrites::default(),
             bytes: 0,
             is_counted: false,
             dictionary,
-            indexes: indexes.collect(),
+            indexes: Vec::new(),
             subscribers: Vec::new(),
             version: String::new(),
             history: has_history.then(History::default),
             is_closed: false,
         }
+    }
+
+    /// Fills a table with the existing objects and maintains it from now on.
+    pub fn add_index(&mut self, table: Weak<dyn AnyTable>) {
+        if let Some(table) = table.upgrade() {
+            self.objects.iter().for_each(|(key, kept)| table.update(key, None, Some(&kept.object())));
+        }
+        self.indexes.push(table);
+    }
+
+    /// Existing objects, and a place for later changes.
+    pub fn subscribe(&mut self, subscriber: &Arc<Subscriber>) -> impl Iterator<Item = (&ObjectKey, &Kept)> {
+        self.subscribers.push(Arc::downgrade(subscriber));
+        self.objects.iter()
     }
 
     /// The history. Panics if the mirror does not record one.
@@ -260,12 +100,6 @@ impl Store {
         within.map(|(_, kept)| kept.clone()).collect()
     }
 
-    pub fn list_by(&self, index: &'static str, value: &str) -> Vec<Kept> {
-        let index = self.indexes.iter().find(|i| i.name == index).expect("the mirror was given this index");
-        let keys = index.keys.get(value).into_iter().flatten();
-        keys.filter_map(|key| self.objects.get(key).cloned()).collect()
-    }
-
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -288,64 +122,40 @@ impl Store {
         self.objects.contains_key(key)
     }
 
-    /// Takes in the newest state of an object.
+    /// Takes the newest state of an object from the watch.
     pub fn put(&mut self, object: Arc<Object>, origin: Option<Arc<dyn Origin>>) {
         let version = object.resource_version().to_owned();
+        let key = ObjectKey::of(&object);
         let kept = Kept::new(&object, self.dictionary.as_deref(), origin);
-        self.put_kept(Known { kept, tree: object }, &version);
-        self.reach(&version);
+        self.show(&key, Some(Known { kept, tree: object }), &version);
+        self.advance(&version, &[key]);
+    }
+
+    /// Takes a deletion from the watch.
+    pub fn remove(&mut self, key: &ObjectKey, version: &str) {
+        self.show(key, None, version);
+        self.advance(version, std::slice::from_ref(key));
     }
 
     /// Advances the version without a change.
     pub fn reach(&mut self, version: &str) {
-        version.clone_into(&mut self.version);
-        self.wake_followers();
-    }
-
-    /// The same version again changes nothing.
-    fn put_kept(&mut self, Known { kept, tree: object }: Known, version: &str) {
-        let key = ObjectKey::of(&object);
-        let before = self.objects.get(&key).cloned().map(Known::from);
-        let is_known = |old: &Arc<Object>| {
-            !old.resource_version().is_empty()
-                && old.resource_version() == object.resource_version()
-                && old.uid() == object.uid()
-        };
-        if before.as_ref().is_some_and(|before| is_known(&before.tree)) {
-            return;
-        }
-        self.reindex(&key, before.as_ref().map(|before| &*before.tree), Some(&object));
-        self.bytes += self.weight(&kept);
-        if let Some(replaced) = self.objects.insert(key.clone(), kept.clone()) {
-            self.bytes = self.bytes.saturating_sub(self.weight(&replaced));
-        }
-        self.record(&key, before.as_ref(), Some(&kept), version);
-        self.tell(&key, before, Some(Known { kept, tree: object }));
-    }
-
-    pub fn remove(&mut self, key: &ObjectKey, version: &str) {
-        self.remove_at(key, version);
-        self.reach(version);
-    }
-
-    fn remove_at(&mut self, key: &ObjectKey, version: &str) {
-        let Some(removed) = self.objects.remove(key) else { return };
-        self.bytes = self.bytes.saturating_sub(self.weight(&removed));
-        let before = Known::from(removed);
-        self.reindex(key, Some(&before.tree), None);
-        self.record(key, Some(&before), None, version);
-        self.tell(key, Some(before), None);
+        self.advance(version, &[]);
     }
 
     /// Replaces the content with a full list: objects not in it were deleted.
     pub fn replace(&mut self, objects: Vec<Listed>, version: &str) {
+        if number(version) < number(&self.version) {
+            // The API was restored from a backup: what was written since does not exist.
+            self.own_writes.clear();
+        }
         let listed: BTreeSet<ObjectKey> = objects.iter().map(Listed::key).collect();
-        let gone: Vec<ObjectKey> = self.objects.keys().filter(|key| !listed.contains(key)).cloned().collect();
+        let known = self.objects.keys().chain(self.own_writes.keys());
+        let gone: BTreeSet<ObjectKey> = known.filter(|key| !listed.contains(key)).cloned().collect();
         if let Some(history) = &mut self.history {
             history.read_at(number(version), self.version.is_empty());
         }
         for key in gone {
-            self.remove_at(&key, version);
+            self.show(&key, None, version);
         }
         for object in objects {
             let known = match object {
@@ -354,9 +164,86 @@ impl Store {
                 }
                 Listed::Kept(_, kept) => Known::from(kept),
             };
-            self.put_kept(known, version);
+            self.show(&ObjectKey::of(&known.tree), Some(known), version);
         }
-        self.reach(version);
+        let noted: Vec<ObjectKey> = self.own_writes.keys().cloned().collect();
+        self.advance(version, &noted);
+    }
+
+    /// Shows the answer of a write until the watch has caught up with it. `written` is `None` if the object is gone, or is
+    /// none that is mirrored.
+    pub fn note(&mut self, key: &ObjectKey, answer: Answer<'_>, written: Option<Arc<Object>>) {
+        let is_news = self.own_writes.is_news(key, answer).unwrap_or_else(|| {
+            // Without a note the watch is believed, unless it has not reached the write or still shows the deleted uid.
+            let shows_uid = || self.objects.get(key).is_some_and(|kept| kept.object().uid() == answer.uid);
+            number(&self.version) < answer.version || (answer.is_deletion && shows_uid())
+        });
+        if !is_news {
+            return;
+        }
+        let before = self.objects.get(key).cloned().map(Known::from);
+        self.own_writes.note(key, answer, before.as_ref().map(Shown::from));
+        let version = self.version.clone();
+        let now = written.map(|tree| Known { kept: Kept::Tree(Arc::clone(&tree)), tree });
+        self.change(key, before, now, &version);
+        while let Some((key, shown)) = self.own_writes.drop_excess() {
+            self.settle(&key, shown, &version);
+        }
+    }
+
+    /// The number of own writes that the watch has not shown.
+    pub fn own_writes(&self) -> usize {
+        self.own_writes.len()
+    }
+
+    /// Takes the state of an object from the watch; an own write that is newer stays visible.
+    fn show(&mut self, key: &ObjectKey, now: Option<Known>, version: &str) {
+        if self.own_writes.has(key) {
+            return self.own_writes.show(key, now.as_ref().map(Shown::from));
+        }
+        let before = self.objects.get(key).cloned().map(Known::from);
+        self.change(key, before, now, version);
+    }
+
+    fn advance(&mut self, version: &str, changed: &[ObjectKey]) {
+        version.clone_into(&mut self.version);
+        if self.own_writes.len() > 0 {
+            for key in self.own_writes.due(number(version), changed) {
+                if let Some(shown) = self.own_writes.end(&key) {
+                    self.settle(&key, shown, version);
+                }
+            }
+        }
+        self.wake_followers();
+    }
+
+    /// Shows readers what the watch shows, after the end of an own write.
+    fn settle(&mut self, key: &ObjectKey, shown: Option<Shown>, version: &str) {
+        let before = self.objects.get(key).cloned().map(Known::from);
+        let now = shown.map(|shown| match &before {
+            // The watch shows what was written: no need to decode it.
+            Some(Known { tree, .. }) if shown.version == number(tree.resource_version()) && shown.uid == tree.uid() => {
+                Known { kept: shown.kept, tree: Arc::clone(tree) }
+            }
+            _ => Known::from(shown.kept),
+        });
+        self.change(key, before, now, version);
+    }
+
+    /// Changes what readers see of an object.
+    fn change(&mut self, key: &ObjectKey, before: Option<Known>, now: Option<Known>, version: &str) {
+        self.bytes += now.as_ref().map_or(0, |now| self.weight(&now.kept));
+        let replaced = match &now {
+            Some(now) => self.objects.insert(key.clone(), now.kept.clone()),
+            None => self.objects.remove(key),
+        };
+        self.bytes = self.bytes.saturating_sub(replaced.map_or(0, |replaced| self.weight(&replaced)));
+        if is_same(before.as_ref(), now.as_ref()) {
+            return;
+        }
+        self.reindex(key, before.as_ref().map(|before| &*before.tree), now.as_ref().map(|now| &*now.tree));
+        self.record(key, before.as_ref(), now.as_ref().map(|now| &now.kept), version);
+        self.notify(key, before.as_ref(), now.as_ref());
     }
 
     /// The first list is not a change.
@@ -378,100 +265,38 @@ impl Store {
         self.is_closed = true;
         self.wake_followers();
         for subscriber in self.subscribers.drain(..).filter_map(|weak| weak.upgrade()) {
-            subscriber.pending.lock().is_closed = true;
-            subscriber.wake.notify_one();
+            subscriber.close();
         }
     }
 
     fn reindex(&mut self, key: &ObjectKey, before: Option<&Object>, now: Option<&Object>) {
-        for index in &mut self.indexes {
-            for value in before.map(index.values).unwrap_or_default() {
-                if let Some(keys) = index.keys.get_mut(&value) {
-                    keys.remove(key);
-                    if keys.is_empty() {
-                        index.keys.remove(&value);
-                    }
-                }
-            }
-            for value in now.map(index.values).unwrap_or_default() {
-                index.keys.entry(value).or_default().insert(key.clone());
-            }
-        }
+        self.indexes.retain(|weak| {
+            let Some(table) = weak.upgrade() else { return false };
+            table.update(key, before, now);
+            true
+        });
     }
 
-    fn tell(&mut self, key: &ObjectKey, before: Option<Known>, now: Option<Known>) {
+    fn notify(&mut self, key: &ObjectKey, before: Option<&Known>, now: Option<&Known>) {
         self.subscribers.retain(|weak| {
             let Some(subscriber) = weak.upgrade() else { return false };
-            subscriber.record(key, before.as_ref(), now.as_ref());
+            subscriber.record(key, before, now);
             true
         });
     }
 }
 
-/// Versions of Kubernetes are numeric; any other one sorts before all of them.
-pub fn number(version: &str) -> u64 {
-    version.parse().unwrap_or(0)
-}
-
-impl Subscriber {
-    fn record(&self, key: &ObjectKey, before: Option<&Known>, now: Option<&Known>) {
-        let mut pending = self.pending.lock();
-        let is_short = pending.changes.len() < TREES_WAITING_MAX;
-        let waiting = |known: &Known| if is_short { Kept::Tree(Arc::clone(&known.tree)) } else { known.kept.clone() };
-        let now = now.map(waiting);
-        match pending.changes.get_mut(key) {
-            // `before` stays the state the reader last saw.
-            Some(change) => {
-                change.now = now;
-                change.is_initial = false;
-            }
-            None => {
-                let before = before.map(waiting);
-                pending.changes.insert(key.clone(), PendingChange { before, now, is_initial: false });
-            }
+/// The same version again changes nothing, though it may be kept in another form.
+fn is_same(before: Option<&Known>, now: Option<&Known>) -> bool {
+    match (before, now) {
+        (None, None) => true,
+        (Some(before), Some(now)) => {
+            let version = before.tree.resource_version();
+            !version.is_empty() && version == now.tree.resource_version() && before.tree.uid() == now.tree.uid()
         }
-        drop(pending);
-        self.wake.notify_one();
+        _ => false,
     }
 }
 
-impl PendingChange {
-    fn told(self, key: ObjectKey) -> Change {
-        let tree = |kept: Option<Kept>| kept.map(|kept| kept.object());
-        Change { key, before: tree(self.before), now: tree(self.now), is_initial: self.is_initial }
-    }
-}
-
-impl Subscription {
-    pub fn new(store: &mut Store) -> Self {
-        let subscriber = Arc::new(Subscriber::default());
-        {
-            let mut pending = subscriber.pending.lock();
-            pending.is_closed = store.is_closed;
-            for (key, kept) in &store.objects {
-                let waiting = PendingChange { before: None, now: Some(kept.clone()), is_initial: true };
-                pending.changes.insert(key.clone(), waiting);
-            }
-        }
-        store.subscribers.push(Arc::downgrade(&subscriber));
-        Self { subscriber }
-    }
-
-    /// The next change; `None` once the mirror has ended and all was read.
-    pub async fn next(&mut self) -> Option<Change> {
-        loop {
-            {
-                let mut pending = self.subscriber.pending.lock();
-                if let Some((key, waiting)) = pending.changes.pop_first() {
-                    drop(pending);
-                    return Some(waiting.told(key));
-                }
-                if pending.is_closed {
-                    return None;
-                }
-            }
-            // `notify_one` stores a permit if it happens before this wait.
-            self.subscriber.wake.notified().await;
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::cron_job::plan::{CronJobInputs, CronJobPlan, plan};
 use crate::events::RateLimitedRecorder;
-use crate::own_writes::OwnPodWrites;
-use crate::owners::{BY_OWNER, controller_uid};
+use crate::owners::{controller_uid, owned_by};
 use crate::pod_control::is_namespace_going;
 use crate::start::sooner;
 
@@ -29,25 +28,19 @@ const WORKERS: usize = 2;
 struct CronJobs {
     cluster: Arc<Cluster>,
     events: RateLimitedRecorder,
-    writes: OwnPodWrites,
 }
 
 pub async fn run(cluster: Arc<Cluster>) {
     let sources = vec![Source::each(&cluster.cron_jobs), Source::owner(&cluster.jobs, "CronJob")];
     let cancel = cluster.cancelled();
     let events = cluster.events(COMPONENT);
-    let state = Arc::new(CronJobs { cluster, events, writes: OwnPodWrites::default() });
+    let state = Arc::new(CronJobs { cluster, events });
     Controller::new(COMPONENT).run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&state), key)).await;
 }
 
 async fn reconcile(state: Arc<CronJobs>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let Some(cron_job) = state.cluster.cron_jobs.get(&key) else {
-        state.writes.forget_owner(&key);
-        return Ok(Outcome::Done);
-    };
-    // Includes a Job that was just started but is not in the mirror yet.
-    let cron_job = state.writes.newest_owner(cron_job);
-    let jobs = state.cluster.jobs.list_by(BY_OWNER, cron_job.uid());
+    let Some(cron_job) = state.cluster.cron_jobs.get(&key) else { return Ok(Outcome::Done) };
+    let jobs = owned_by(&state.cluster.jobs_by_owner, cron_job.uid());
     let missing = state.gather_missing(&cron_job, &jobs).await?;
     let inputs = CronJobInputs { cron_job: &cron_job, jobs: &jobs, missing: &missing, now: state.cluster.now() };
     let plan = plan(&inputs);
@@ -162,7 +155,7 @@ impl CronJobs {
         let target = ResourceRef::of(&builtin::cron_jobs(), cron_job);
         let written = commit_status(&self.cluster.client, target, cron_job, &desired, FIELD_MANAGER).await?;
         if let Committed::Written(written) = written {
-            self.writes.wrote_owner(written);
+            self.cluster.cron_jobs.note(&written);
         }
         Ok(())
     }

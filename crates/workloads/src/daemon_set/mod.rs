@@ -25,7 +25,7 @@ use crate::daemon_set::fit::{Demands, Fit};
 use crate::daemon_set::plan::{DaemonPods, DaemonSetPlan, surplus};
 use crate::daemon_set::spec::{DaemonSetSpec, HASH_LABEL};
 use crate::dispatch::{PodRoute, selector_of};
-use crate::pod_control::{BURST_MAX, ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
+use crate::pod_control::{BURST_MAX, ClaimRules, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::revisions::{Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision};
 use crate::start::sooner;
@@ -71,7 +71,7 @@ fn concerned(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
 async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let cluster = &sets.cluster;
     let Some(set) = cluster.daemon_sets.get(&key) else {
-        sets.control.writes.forget_owner(&key);
+        sets.control.pace.forget(&key);
         sets.backoffs.forget(&key);
         return Ok(Outcome::Done);
     };
@@ -88,7 +88,7 @@ async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, Rec
     let revise = plan_revision(&revisions, &data_of(&set));
     let Revised { revision, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;
     let spec = DaemonSetSpec::of(&set, revision.label(HASH_LABEL).unwrap_or_default());
-    let Claimed { mut pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let mut pods = sets.control.claim(&set, &selector).await?;
     let fits = sets.gather_fits(&set);
     let now = cluster.now();
     let done = sets.commit_step(&set, &spec, &fits, &mut pods).await;
@@ -98,7 +98,7 @@ async fn reconcile(sets: Arc<DaemonSets>, key: ObjectKey) -> Result<Outcome, Rec
     commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
     let wait = done?;
     delete_revisions(cluster, &surplus(&revisions, &revision, &pods, &spec, HASH_LABEL)).await?;
-    let outcome = sooner(outcome, wait);
+    let outcome = sooner(Outcome::Done, wait);
     Ok(sooner(outcome, next_availability(&pods, spec.ready_seconds_min, now)))
 }
 

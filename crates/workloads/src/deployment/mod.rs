@@ -31,7 +31,7 @@ use crate::deployment::spec::{DeploymentSpec, DeploymentStrategy, has_template_o
 use crate::dispatch::selector_of;
 use crate::events::RateLimitedRecorder;
 use crate::owners::{
-    BY_OWNER, Ownership, claim_of, commit_adoption, commit_release, controller, controller_uid, orphans_of,
+    Ownership, claim_of, commit_adoption, commit_release, controller, controller_uid, owned_and_orphans, owned_by,
 };
 use crate::pod_control::is_namespace_going;
 use crate::pods::Pod;
@@ -99,11 +99,10 @@ impl Deployments {
         deployment: &Object,
         selector: &LabelSelector,
     ) -> Result<Vec<Arc<Object>>, ReconcileError> {
-        let (mirror, gvr) = (&self.cluster.replica_sets, builtin::replica_sets());
-        let owned = mirror.list_by(BY_OWNER, deployment.uid());
-        let orphans = mirror.list_by(BY_OWNER, &orphans_of(deployment.namespace()));
-        let mut sets = Vec::with_capacity(owned.len());
-        for set in owned.into_iter().chain(orphans) {
+        let gvr = builtin::replica_sets();
+        let candidates = owned_and_orphans(&self.cluster.replica_sets_by_owner, deployment);
+        let mut sets = Vec::with_capacity(candidates.len());
+        for set in candidates {
             match claim_of(deployment, selector, &set) {
                 Ownership::Keep => sets.push(set),
                 Ownership::Leave => {}
@@ -125,7 +124,7 @@ impl Deployments {
             return HashSet::new();
         }
         let is_populated = |set: &&Arc<Object>| {
-            let pods = self.cluster.pods.list_by(BY_OWNER, set.uid());
+            let pods = owned_by(&self.cluster.pods_by_owner, set.uid());
             pods.into_iter().map(Pod::new).any(|pod| !pod.is_terminal())
         };
         sets.iter().filter(is_populated).map(|set| set.uid().to_owned()).collect()

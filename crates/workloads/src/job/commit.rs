@@ -84,23 +84,17 @@ impl Jobs {
 
     /// Removed pods do not count, so their finalizer is removed first.
     async fn remove_pods(&self, job: &Object, pods: &[Pod]) -> Result<(), Status> {
-        let released = join_all(pods.iter().map(|pod| self.release(job, pod))).await;
+        let released = join_all(pods.iter().map(|pod| self.release(pod))).await;
         if let Some(failure) = released.into_iter().find(Result::is_err) {
             return failure;
         }
         self.control.delete_all(job, pods).await
     }
 
-    /// Removes the finalizer of a pod; a deleted pod is fine.
-    async fn release(&self, job: &Object, pod: &Pod) -> Result<(), Status> {
-        self.take_finalizer(pod).await?;
-        self.released.add(&ObjectKey::of(job), pod.uid());
-        Ok(())
-    }
-
-    /// Nodes write pods too, and a delete has just changed it. On a conflict the newest version is read, because a
-    /// pod that is counted late may be counted wrong.
-    async fn take_finalizer(&self, pod: &Pod) -> Result<(), Status> {
+    /// Removes the finalizer of a pod; a deleted pod is fine. Nodes write pods too, and a delete has just changed it. On a
+    /// conflict the newest version is read, because a pod that is counted late may be counted wrong.
+    async fn release(&self, pod: &Pod) -> Result<(), Status> {
+        let pods = &self.cluster.pods;
         let target = ResourceRef::of(&builtin::pods(), pod);
         let mut current = Arc::clone(&pod.object);
         for _ in 0..RELEASE_TRIES {
@@ -110,15 +104,20 @@ impl Jobs {
             let mut desired = Object::clone(&current);
             desired.remove_finalizer(TRACKING_FINALIZER);
             match commit_object(&self.cluster.client, target.clone(), &current, &desired, FIELD_MANAGER).await {
-                Ok(_) => return Ok(()),
-                Err(status) if status.is_not_found() => return Ok(()),
-                Err(status) if status.is_conflict() => {}
+                Ok(Committed::Written(written)) => {
+                    pods.note(&written);
+                    return Ok(());
+                }
+                Ok(Committed::Unchanged) => return Ok(()),
+                Err(status) if status.is_not_found() || status.is_conflict() => {}
                 Err(status) => return Err(status),
             }
-            match self.cluster.client.find(target.clone()).await? {
-                Some(newest) if newest.uid() == pod.uid() => current = newest,
-                _ => return Ok(()),
-            }
+            let newest = self.cluster.client.find(target.clone()).await?.filter(|newest| newest.uid() == pod.uid());
+            let Some(newest) = newest else {
+                pods.note_gone(pod);
+                return Ok(());
+            };
+            current = newest;
         }
         Err(Status::stale(&builtin::pods().group_resource(), pod.name()))
     }
@@ -153,7 +152,7 @@ impl Jobs {
         }
         let job = self.commit_status(job, &status).await?;
         self.records.set(&ObjectKey::of(&job), facts.record);
-        let released = join_all(release.iter().map(|pod| self.release(&job, pod))).await;
+        let released = join_all(release.iter().map(|pod| self.release(pod))).await;
         for (pod, _) in release.iter().zip(&released).filter(|(_, result)| result.is_ok()) {
             held.remove(pod.uid());
         }
@@ -186,7 +185,7 @@ impl Jobs {
         match commit_status(&self.cluster.client, target, job, &desired, FIELD_MANAGER).await? {
             Committed::Unchanged => Ok(Arc::clone(job)),
             Committed::Written(written) => {
-                self.control.writes.wrote_owner(Arc::clone(&written));
+                self.cluster.jobs.note(&written);
                 Ok(written)
             }
         }

@@ -8,7 +8,6 @@ mod commit;
 mod indexes;
 mod plan;
 mod policy;
-mod released;
 mod spec;
 mod status;
 mod strays;
@@ -25,10 +24,9 @@ use crate::cluster::Cluster;
 use crate::dispatch::{PodRoute, selector_of};
 use crate::job::backoff::BackoffRecords;
 use crate::job::plan::{Finish, JobDecision, JobFacts};
-use crate::job::released::Released;
 use crate::job::spec::{JobSpec, TRACKING_FINALIZER, is_managed_elsewhere};
 use crate::job::status::JobStatus;
-use crate::pod_control::{ClaimRules, Claimed, PodControl};
+use crate::pod_control::{ClaimRules, PodControl};
 use crate::start::sooner;
 
 pub use crate::job::strays::{is_stray, run as run_strays};
@@ -40,14 +38,12 @@ struct Jobs {
     cluster: Arc<Cluster>,
     control: PodControl,
     records: BackoffRecords,
-    released: Released,
 }
 
 impl Jobs {
     /// Drops the state of a Job that is deleted, finished, or managed by another controller.
     fn forget(&self, job: &ObjectKey) {
         self.records.forget(job);
-        self.released.forget(job);
     }
 }
 
@@ -57,8 +53,7 @@ pub fn start(cluster: &Arc<Cluster>) -> (PodRoute, impl Future<Output = ()> + Se
     let control = PodControl::new(cluster, COMPONENT, &cluster.jobs, rules);
     let controller = Controller::new(COMPONENT);
     let route = PodRoute::new("Job", &cluster.jobs, &controller, &control);
-    let (records, released) = (BackoffRecords::default(), Released::default());
-    let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records, released });
+    let jobs = Arc::new(Jobs { cluster: Arc::clone(cluster), control, records: BackoffRecords::default() });
     let sources = vec![Source::each(&cluster.jobs)];
     let running = controller.run(sources, WORKERS, cluster.cancelled(), move |key| reconcile(Arc::clone(&jobs), key));
     (route, running)
@@ -66,20 +61,17 @@ pub fn start(cluster: &Arc<Cluster>) -> (PodRoute, impl Future<Output = ()> + Se
 
 async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(job) = jobs.cluster.jobs.get(&key) else {
-        jobs.control.writes.forget_owner(&key);
+        jobs.control.pace.forget(&key);
         jobs.forget(&key);
         return Ok(Outcome::Done);
     };
-    // A stale mirror must not cause pods to be counted twice.
-    let job = jobs.control.writes.newest_owner(job);
     let mut status = JobStatus::of(&job);
     if is_managed_elsewhere(&job) || status.is_finished() {
         jobs.forget(&key);
         return Ok(Outcome::Done);
     }
     let Some(selector) = selector_of(&job) else { return Ok(Outcome::Done) };
-    let Claimed { mut pods, outcome } = jobs.control.claim(&job, &selector).await?;
-    jobs.released.show(&key, &mut pods);
+    let pods = jobs.control.claim(&job, &selector).await?;
     let (spec, now) = (JobSpec::of(&job), jobs.cluster.now());
     if status.start_time.is_none() && !spec.is_suspended {
         status.start_time = Some(time::format_seconds(now));
@@ -103,7 +95,7 @@ async fn reconcile(jobs: Arc<Jobs>, key: ObjectKey) -> Result<Outcome, Reconcile
     };
     jobs.commit_count(&job, &facts, status, finish).await?;
     done.result?;
-    Ok(sooner(outcome, recheck))
+    Ok(sooner(Outcome::Done, recheck))
 }
 
 fn reached() -> Finish {

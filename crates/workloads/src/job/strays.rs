@@ -5,12 +5,12 @@ use std::sync::Arc;
 use cluster_client::ResourceRef;
 use object::Object;
 use object::builtin;
-use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_object};
+use reconcile::{Change, Controller, Index, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::job::spec::{TRACKING_FINALIZER, is_managed_elsewhere, is_tracked};
 use crate::job::status::JobStatus;
-use crate::owners::{BY_OWNER, controller};
+use crate::owners::{OwnerKey, controller, owned_by};
 
 const WORKERS: usize = 2;
 
@@ -31,17 +31,17 @@ pub fn is_stray(cluster: &Cluster, pod: &Object) -> bool {
 }
 
 pub async fn run(cluster: Arc<Cluster>, strays: Controller<ObjectKey>) {
-    let pods = cluster.pods.clone();
+    let pods = cluster.pods_by_owner.clone();
     let sources = vec![Source::new(&cluster.jobs, move |change| left_behind(&pods, change))];
     let cancel = cluster.cancelled();
     strays.run(sources, WORKERS, cancel, move |key| reconcile(Arc::clone(&cluster), key)).await;
 }
 
 /// Returns the pods of a deleted or finished Job.
-fn left_behind(pods: &Mirror, change: &Change) -> Vec<ObjectKey> {
+fn left_behind(pods: &Index<OwnerKey>, change: &Change) -> Vec<ObjectKey> {
     let is_over = change.now.as_ref().is_none_or(|job| JobStatus::of(job).is_finished());
     let Some(job) = change.now.as_ref().or(change.before.as_ref()).filter(|_| is_over) else { return Vec::new() };
-    let held = pods.list_by(BY_OWNER, job.uid()).into_iter().filter(|pod| is_tracked(pod));
+    let held = owned_by(pods, job.uid()).into_iter().filter(|pod| is_tracked(pod));
     held.map(|pod| ObjectKey::of(&pod)).collect()
 }
 

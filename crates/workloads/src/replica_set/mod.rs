@@ -12,13 +12,13 @@ use std::sync::Arc;
 use cluster_client::ResourceRef;
 use object::Object;
 use parking_lot::Mutex;
-use reconcile::{Controller, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+use reconcile::{Controller, Index, Mirror, ObjectKey, Outcome, ReconcileError, Source, commit_status};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{PodRoute, selector_of};
-use crate::owners::{BY_OWNER, controller_uid};
-use crate::pod_control::{ClaimRules, Claimed, PodControl, is_namespace_going, slow_start};
+use crate::owners::{OwnerKey, controller_uid, owned_by};
+use crate::pod_control::{ClaimRules, PodControl, is_namespace_going, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::ranking::Ranking;
 use crate::replica_set::plan::{Scale, plan_scale, plan_status};
@@ -31,38 +31,41 @@ const WORKERS: usize = 4;
 pub struct Sort {
     pub kind: &'static str,
     pub component: &'static str,
-    pub owners: fn(&Cluster) -> &Mirror,
+    /// By the controllers of the owners themselves.
+    pub owners: fn(&Cluster) -> &Index<OwnerKey>,
     pub counts_terminating: bool,
 }
 
 pub const REPLICA_SETS: Sort = Sort {
     kind: "ReplicaSet",
     component: "replicaset-controller",
-    owners: |cluster| &cluster.replica_sets,
+    owners: |cluster| &cluster.replica_sets_by_owner,
     counts_terminating: true,
 };
 
 pub const REPLICATION_CONTROLLERS: Sort = Sort {
     kind: "ReplicationController",
     component: "replication-controller",
-    owners: |cluster| &cluster.replication_controllers,
+    owners: |cluster| &cluster.replication_controllers_by_owner,
     counts_terminating: false,
 };
 
 struct Sets {
     sort: Sort,
     owners: Mirror,
+    by_owner: Index<OwnerKey>,
     control: PodControl,
 }
 
 /// Returns the controller and the route for its pod events.
 pub fn start(cluster: &Arc<Cluster>, sort: Sort) -> (PodRoute, impl Future<Output = ()> + Send + use<>) {
-    let owners = (sort.owners)(cluster).clone();
+    let by_owner = (sort.owners)(cluster).clone();
+    let owners = by_owner.mirror().clone();
     let rules = ClaimRules { only_active: true, ..ClaimRules::default() };
     let control = PodControl::new(cluster, sort.component, &owners, rules);
     let controller = Controller::new(sort.component);
     let route = PodRoute::new(sort.kind, &owners, &controller, &control);
-    let sets = Arc::new(Sets { sort, owners: owners.clone(), control });
+    let sets = Arc::new(Sets { sort, owners, by_owner, control });
     let cancel = cluster.cancelled();
     (route, run(sets, controller, cancel))
 }
@@ -74,11 +77,11 @@ async fn run(sets: Arc<Sets>, controller: Controller<ObjectKey>, cancel: Cancell
 
 async fn reconcile(sets: Arc<Sets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let Some(set) = sets.owners.get(&key) else {
-        sets.control.writes.forget_owner(&key);
+        sets.control.pace.forget(&key);
         return Ok(Outcome::Done);
     };
     let Some(selector) = selector_of(&set) else { return Ok(Outcome::Done) };
-    let Claimed { mut pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let mut pods = sets.control.claim(&set, &selector).await?;
     let scale = match set.is_deleting() {
         true => Scale::Enough,
         false => sets.plan(&set, &pods),
@@ -93,7 +96,7 @@ async fn reconcile(sets: Arc<Sets>, key: ObjectKey) -> Result<Outcome, Reconcile
     managed?;
     let ready_seconds_min = set.i64_at(&["spec", "minReadySeconds"]).unwrap_or(0);
     let active: Vec<Pod> = pods.into_iter().filter(Pod::is_active).collect();
-    Ok(sooner(outcome, next_availability(&active, ready_seconds_min, now)))
+    Ok(sooner(Outcome::Done, next_availability(&active, ready_seconds_min, now)))
 }
 
 impl Sets {
@@ -115,9 +118,9 @@ impl Sets {
     fn related_by_node(&self, set: &Object, own: &[Pod]) -> HashMap<String, usize> {
         let mut related: Vec<Pod> = own.to_vec();
         if let Some(owner) = controller_uid(set) {
-            let siblings = self.owners.list_by(BY_OWNER, owner).into_iter().filter(|other| other.uid() != set.uid());
+            let siblings = owned_by(&self.by_owner, owner).into_iter().filter(|other| other.uid() != set.uid());
             for sibling in siblings.filter(|other| other.i64_at(&["status", "replicas"]).unwrap_or(0) > 0) {
-                let pods = self.control.cluster.pods.list_by(BY_OWNER, sibling.uid());
+                let pods = owned_by(&self.control.cluster.pods_by_owner, sibling.uid());
                 related.extend(pods.into_iter().map(Pod::new).filter(Pod::is_active));
             }
         }

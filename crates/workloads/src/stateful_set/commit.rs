@@ -1,7 +1,5 @@
 //! Executes the decision for a StatefulSet: claims first, then pods.
 
-use std::sync::Arc;
-
 use cluster_client::{ResourceRef, WriteOptions};
 use object::builtin;
 use object::{Object, Status};
@@ -89,7 +87,7 @@ impl StatefulSets {
 
     async fn delete_pod(&self, set: &Object, pod: &Pod) -> Result<(), Status> {
         let what = format!("Delete Pod {} in StatefulSet {}", pod.name(), set.name());
-        let result = self.control.delete(set, pod).await;
+        let result = self.control.delete(pod).await;
         match &result {
             Ok(()) => self.record_event(set, "SuccessfulDelete", &what),
             Err(status) => self.control.events.warning(set, "FailedDelete", format!("{what} failed error: {status}")),
@@ -146,7 +144,7 @@ impl StatefulSets {
         let target = ResourceRef::of(&builtin::pods(), pod);
         let written = commit_object(&self.cluster.client, target, pod, &desired, FIELD_MANAGER).await?;
         if let Committed::Written(written) = written {
-            self.control.writes.changed(&ObjectKey::of(set), Arc::clone(&written));
+            self.cluster.pods.note(&written);
             self.record_event(
                 set,
                 "SuccessfulUpdate",

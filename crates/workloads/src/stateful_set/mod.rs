@@ -19,7 +19,7 @@ use reconcile::{Change, Controller, Mirror, ObjectKey, Outcome, ReconcileError, 
 
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{PodRoute, selector_of};
-use crate::pod_control::{ClaimRules, Claimed, PodControl};
+use crate::pod_control::{ClaimRules, PodControl};
 use crate::pods::{Pod, next_availability};
 use crate::revisions::{
     Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision, template_of,
@@ -68,13 +68,13 @@ fn waiting_for(sets: &Mirror, change: &Change) -> Vec<ObjectKey> {
 async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
     let cluster = &sets.cluster;
     let Some(set) = cluster.stateful_sets.get(&key) else {
-        sets.control.writes.forget_owner(&key);
+        sets.control.pace.forget(&key);
         return Ok(Outcome::Done);
     };
     let Some(selector) = selector_of(&set) else { return Ok(Outcome::Done) };
     let gvr = builtin::stateful_sets();
     let revisions = gather_revisions(cluster, (&gvr, &set), &selector).await?;
-    let Claimed { pods, outcome } = sets.control.claim(&set, &selector).await?;
+    let pods = sets.control.claim(&set, &selector).await?;
     let revise = plan_revision(&revisions, &data_of(&set));
     let Revised { revision: update, collisions } = commit_revision(cluster, &set, revise, HASH_LABEL).await?;
     let current_name = set.str_at(&["status", "currentRevision"]);
@@ -102,7 +102,7 @@ async fn reconcile(sets: Arc<StatefulSets>, key: ObjectKey) -> Result<Outcome, R
     commit_status(&cluster.client, ResourceRef::of(&gvr, &set), &set, &desired, FIELD_MANAGER).await?;
     done?;
     delete_revisions(cluster, &surplus(&revisions, &pods, [current, &update], spec.history_max)).await?;
-    Ok(sooner(outcome, next_availability(&pods, spec.ready_seconds_min, now)))
+    Ok(sooner(Outcome::Done, next_availability(&pods, spec.ready_seconds_min, now)))
 }
 
 /// Returns the oldest unused revisions beyond the history limit.
