@@ -100,7 +100,7 @@ impl Tokens {
     ) -> Result<Option<TokenUser>, String> {
         let audiences = if audiences.is_empty() { self.service_accounts.audiences() } else { audiences };
         if let Some(issued) = self.issued.as_ref().filter(|issued| issued.recognizes(token)) {
-            return Ok(self.for_any_audience(issued.user(server, token, "").await?, audiences));
+            return Ok(self.for_any_audience(issued.user(token, "").await?, audiences));
         }
         // Every entry is compared, so that the time taken does not reveal the closest one.
         let keep_last =
