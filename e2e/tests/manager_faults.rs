@@ -36,7 +36,7 @@ fn a_killed_manager_finishes_what_it_began() {
         let admin = manager.admin_kubeconfig(&name);
         let made = kubectl(&admin, &["create", "configmap", "a"]);
         assert!(made.status.success(), "{}", text(&made));
-        assert_eq!(directories(&manager, "instances"), [uid.clone()], "one directory for one instance");
+        assert_eq!(directories(&manager, "instances"), std::slice::from_ref(&uid), "one directory for one instance");
 
         let asked = manager.kubectl(&["delete", "karmada", "-n", "karmada-system", &name, "--wait=false"]);
         assert!(asked.status.success(), "{}", text(&asked));
