@@ -25,7 +25,7 @@ fn node(arguments: &[&str], variables: &[(&str, &str)]) -> bool {
     let mut command = Command::new("node");
     command.args(arguments).envs(variables.iter().copied()).current_dir(sources()).stdin(Stdio::null());
     let output = command.output().expect("node runs");
-    println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    eprintln!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     output.status.success()
 }
 

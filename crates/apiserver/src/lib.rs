@@ -22,7 +22,7 @@ mod housekeeping;
 pub mod http;
 pub mod limits;
 mod managed;
-mod metrics;
+pub mod metrics;
 pub mod mount;
 pub mod outgoing;
 pub mod request;

@@ -68,7 +68,7 @@ impl Console {
 pub mod testing {
     //! A console whose streams a test can read.
 
-    use std::io::{IsTerminal, Write};
+    use std::io::Write;
     use std::sync::{Arc, Mutex};
 
     use super::Console;

@@ -265,11 +265,6 @@ impl Split {
         Ok(process)
     }
 
-    fn plane_args(&self) -> PlaneArgs {
-        let (kubeconfig, karmada_context) = (self.kubeconfig.clone(), self.context.clone());
-        PlaneArgs { kubeconfig, karmada_context, testbed: self.testbed.clone() }
-    }
-
     /// Returns true if the manifests come from the standard input.
     fn reads_stdin(&self) -> bool {
         self.rest.iter().any(|argument| ["-", "-f-", "-f=-", "--filename=-"].iter().any(|stdin| argument == stdin))

@@ -1,11 +1,11 @@
 //! Admission rules of the manager that need more than the object.
 
-use apiserver::admission::AdmissionScope;
 use std::sync::Arc;
 
 use access::ResourceAction;
-use apiserver::admission::{Admission, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
 use apiserver::context::Context;
+use apiserver::resources::Resources;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
 use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
@@ -89,7 +89,7 @@ impl Admission for GrantRules {
 
     async fn validate(
         &self,
-        server: &Server,
+        scope: AdmissionScope<'_>,
         ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -100,10 +100,10 @@ impl Admission for GrantRules {
         let is_privileged = match object.kind() {
             "Binding" => {
                 let role = object.str_at(&["spec", "role"]);
-                PRIVILEGED.contains(&role) || is_privileged_role(server, role).await?
+                PRIVILEGED.contains(&role) || is_privileged_role(scope.resources, role).await?
             }
             "Role" => PRIVILEGED.contains(&object.str_at(&["spec", "grants"])),
-            "Group" => is_privileged_group(server, attributes.name_in_refusals(Some(object))).await?,
+            "Group" => is_privileged_group(scope.resources, attributes.name_in_refusals(Some(object))).await?,
             _ => false,
         };
         if !is_privileged {
@@ -116,23 +116,23 @@ impl Admission for GrantRules {
             name: "cluster-admin",
             ..ResourceAction::default()
         };
-        server.auth.require(server, &ctx.user, &everything.into()).await
+        scope.auth.require(scope.resources, &ctx.user, &everything.into()).await
     }
 }
 
-async fn is_privileged_role(server: &Server, name: &str) -> Result<bool, Status> {
-    let Some(roles) = server.registry.find(ROLES.group, ROLES.version, ROLES.plural) else { return Ok(false) };
-    let role = server.objects.get(&roles.key("", name)).await?;
+async fn is_privileged_role(resources: Resources<'_>, name: &str) -> Result<bool, Status> {
+    let Some(roles) = resources.registry.find(ROLES.group, ROLES.version, ROLES.plural) else { return Ok(false) };
+    let role = resources.objects.get(&roles.key("", name)).await?;
     Ok(role.is_some_and(|role| PRIVILEGED.contains(&role.object.str_at(&["spec", "grants"]))))
 }
 
 /// Looks at the bindings of the manager's own API, which follow the Binding objects.
-async fn is_privileged_group(server: &Server, name: &str) -> Result<bool, Status> {
-    let Some(bindings) = server.registry.find("rbac.authorization.k8s.io", "v1", "clusterrolebindings") else {
+async fn is_privileged_group(resources: Resources<'_>, name: &str) -> Result<bool, Status> {
+    let Some(bindings) = resources.registry.find("rbac.authorization.k8s.io", "v1", "clusterrolebindings") else {
         return Ok(false);
     };
     for role in PRIVILEGED {
-        let found = server.objects.get(&bindings.key("", &format!("flotilla:platform:{role}"))).await?;
+        let found = resources.objects.get(&bindings.key("", &format!("flotilla:platform:{role}"))).await?;
         let subjects = found.as_ref().map(|found| found.object.items(&["subjects"])).unwrap_or_default();
         if subjects.iter().any(|subject| subject["kind"] == "Group" && subject["name"] == name) {
             return Ok(true);

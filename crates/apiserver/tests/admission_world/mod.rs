@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use apiserver::admission::policies::ValidatingPolicies;
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
-use apiserver::admission::{Admission, Attributes, Chain};
+use apiserver::admission::{Admission, AdmissionScope, Attributes, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::{Audit, Level, Policy, Rotation};
 use apiserver::auth::{Auth, AuthConfig, ServiceAccountConfig};
@@ -69,7 +69,13 @@ impl Admission for Completes {
         "Completes"
     }
 
-    async fn mutate(&self, _: &Server, _: &Context, _: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
+    async fn mutate(
+        &self,
+        _: AdmissionScope<'_>,
+        _: &Context,
+        _: &Attributes<'_>,
+        object: &mut Object,
+    ) -> Result<(), Status> {
         if object.annotation("complete-me").is_some() {
             object.set_annotation("completed", "yes");
         }

@@ -334,23 +334,6 @@ async fn a_restart_writes_nothing_that_is_as_it_should_be_and_misses_nothing_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_selects_policies_claims_none_and_can_be_deleted() {
-    let mut stage = stage();
-    let all = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy"});
-    let named = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "name": "other"});
-    seed_policy(&stage, "a", "other", json!({}));
-    seed_policy(&stage, "a", "p", json!({"resourceSelectors": [all, named], "preemption": "Always", "priority": 5}));
-    stage.start(run);
-    stage.settle().await;
-    stage.delete(PROPAGATION_POLICIES, "a", "p").await;
-    stage.wait_gone(PROPAGATION_POLICIES, "a", "p").await;
-    let writes = stage.writes_to("propagationpolicies");
-    assert_eq!(writes.iter().filter(|write| write.starts_with("patch")).count(), 1, "{writes:?}");
-    let other = stage.find(PROPAGATION_POLICIES, "a", "other").await.expect("it stays");
-    assert_eq!(other.label(PP_ID), Some("id-other"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_binding_that_is_deleted_is_made_anew_while_its_template_lives() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");

@@ -55,7 +55,7 @@ impl Layout {
                 annotations: BTreeMap::new(),
             })?;
         }
-        layout.replace(&dir.join("oci-layout"), Self::MARK.as_bytes())?;
+        atomic_file::replace(&dir.join("oci-layout"), Self::MARK.as_bytes(), 0o644)?;
         Ok(layout)
     }
 
