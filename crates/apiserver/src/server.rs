@@ -102,7 +102,7 @@ impl Server {
         Resources { objects: &self.objects, registry: &self.registry }
     }
 
-    /// The parts of the server that admission may use of the server.
+    /// The parts of the server that admission may use.
     pub fn admission_scope(&self) -> AdmissionScope<'_> {
         AdmissionScope { resources: self.resources(), auth: &self.auth, chain: &self.admission }
     }

@@ -12,12 +12,11 @@ use std::path::PathBuf;
 use ::karmadactl::console::Console;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
-use store::snapshot::{self, StoreSnapshot, file};
-
 use keys::EncryptionKeys;
 use place::{StateStorage, StorageArgs};
-use progress::Progress;
+use progress::BackupProgress;
+use serde_json::json;
+use store::snapshot::{self, StoreSnapshot, file};
 
 /// Back up a control plane into one file: its objects and its keys.
 ///
@@ -158,7 +157,7 @@ fn lock(
 
 fn take(console: &Console, snapshot: &StoreSnapshot, path: &std::path::Path, force: bool) -> anyhow::Result<()> {
     let started = std::time::Instant::now();
-    let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+    let progress = BackupProgress::new(console, "written", snapshot.kvs.len() as u64);
     let bytes = file::write(path, snapshot, force, &|keys| progress.at(keys)).context("the backup failed")?;
     console.line(format_args!(
         "{}: {} objects and {} key files at revision {}, {} KiB in {:.1} s",

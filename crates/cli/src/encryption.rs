@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ::karmadactl::console::Console;
-use ::karmadactl::plane::{Plane, PlaneArgs};
+use ::karmadactl::plane::{PlaneArgs, PlaneClient};
 use anyhow::{Context, bail, ensure};
 use api_host::{at_rest_path, create_encryption_file, default_encryption_file};
 use bytes::Bytes;
@@ -183,7 +183,7 @@ fn init(console: &Console, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn ask(plane: &Plane, method: Method) -> anyhow::Result<Value> {
+async fn ask(plane: &PlaneClient, method: Method) -> anyhow::Result<Value> {
     let request = Request::builder().method(method).uri(at_rest_path()).body(Bytes::new())?;
     let response = plane.client.raw(request).await.map_err(|error| plane.explain(error.into()))?;
     let code = response.status().as_u16();
@@ -195,7 +195,7 @@ async fn ask(plane: &Plane, method: Method) -> anyhow::Result<Value> {
 }
 
 async fn status(console: &Console, args: &StatusArgs) -> anyhow::Result<()> {
-    let state = ask(&Plane::open(&args.plane)?, Method::GET).await?;
+    let state = ask(&PlaneClient::open(&args.plane)?, Method::GET).await?;
     let text = if args.json { serde_json::to_string_pretty(&state)? + "\n" } else { described(&state) };
     Ok(console.print(&text)?)
 }
@@ -232,7 +232,7 @@ fn is_rewriting(state: &Value) -> bool {
 }
 
 async fn migrate(console: &Console, args: &MigrateArgs) -> anyhow::Result<()> {
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let before = ask(&plane, Method::POST).await?;
     ensure!(before["enabled"] == true, "the server stores values without encryption");
     let passes = |state: &Value| state["rewriting"]["passes"].as_u64().unwrap_or_default();
@@ -290,7 +290,7 @@ async fn prune(console: &Console, args: &PruneArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     if !args.force {
-        let state = ask(&Plane::open(&args.plane)?, Method::GET).await?;
+        let state = ask(&PlaneClient::open(&args.plane)?, Method::GET).await?;
         let in_use = |sealing: &&String| state["values"][sealing.as_str()].as_u64().unwrap_or_default() > 0;
         let used: Vec<&String> = old.iter().filter(in_use).collect();
         ensure!(

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use thiserror::Error;
 
 use crate::ciphers::random;
@@ -124,8 +125,7 @@ fn new_key(known: &[String]) -> Result<Key, FileError> {
     let next = known.iter().filter_map(number).max().unwrap_or(0).saturating_add(1);
     let suffix: [u8; 2] = random().map_err(|_| FileError::NoRandomness)?;
     let secret: [u8; KEY_BYTES] = random().map_err(|_| FileError::NoRandomness)?;
-    let suffix: String = suffix.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Key { name: format!("key{next}-{suffix}"), secret: STANDARD.encode(secret) })
+    Ok(Key { name: format!("key{next}-{}", HEXLOWER.encode(&suffix)), secret: STANDARD.encode(secret) })
 }
 
 #[cfg(test)]

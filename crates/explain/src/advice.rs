@@ -4,10 +4,10 @@
 //! Words in capitals are for the user to fill in.
 
 use api::cluster::{TAINT_NOT_READY, TAINT_UNREACHABLE, TAINT_UNSCHEDULABLE};
-use object::taints::Taint;
 use api::failover::{ANNOTATION_FAILBACK, TAINT_NODES_UNSCHEDULABLE};
 use api::work::{ApplyFailure, LABEL_SKIP_AUTO_PROPAGATION};
 use object::GroupVersion;
+use object::taints::Taint;
 use propagation::policy::{PolicyKey, Scope};
 use propagation::skipped_namespaces::NotSynced;
 

@@ -1,7 +1,7 @@
 //! Reason codes of `why`: each names a cause with the data its advice needs.
 
-use api::core::Taint;
 use api::work::ApplyFailure;
+use object::taints::Taint;
 use propagation::skipped_namespaces::NotSynced;
 use serde::Serialize;
 

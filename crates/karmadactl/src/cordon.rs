@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_taints;
 use crate::console::Console;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 
 const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
 
@@ -80,12 +80,17 @@ async fn run(console: &Console, args: CommonArgs, cordoned: bool) -> anyhow::Res
         [] | [_] => {}
         _ => bail!("more than one cluster name is not supported"),
     }
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let done = cordon_selected(console, &plane, &args, cordoned).await;
     done.map_err(|error| plane.explain(error))
 }
 
-async fn cordon_selected(console: &Console, plane: &Plane, args: &CommonArgs, cordoned: bool) -> anyhow::Result<()> {
+async fn cordon_selected(
+    console: &Console,
+    plane: &PlaneClient,
+    args: &CommonArgs,
+    cordoned: bool,
+) -> anyhow::Result<()> {
     if let Some(cluster) = &args.cluster {
         let member = plane.existing_member(cluster).await?;
         return set_nodes_cordoned(console, &member, cordoned, args.dry_run).await;
@@ -224,7 +229,7 @@ mod tests {
             node.set(&["spec"], json!({"unschedulable": unschedulable}));
             member_api.seed(&NODES.gvr(), node);
         }
-        let plane = Plane::given(plane_api.client(), [("m1", member_api.client())]);
+        let plane = PlaneClient::given(plane_api.client(), [("m1", member_api.client())]);
         for (line, cordoned, expected) in [
             ("--all", true, "m1 cluster cordoned\nm2 cluster cordoned\n"),
             ("--all", false, "m1 cluster uncordoned\nm2 cluster uncordoned\n"),

@@ -6,7 +6,7 @@ use cluster_client::escape;
 use crate::console::Console;
 use crate::get::ask;
 use crate::output::Format;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 use crate::why::{check_ok, document_format, show, unknown_path};
 
 const FAILOVER: &str = "/flotilla/v1alpha1/failover";
@@ -50,7 +50,7 @@ pub struct SimulateArgs {
 
 pub async fn run(console: &Console, args: FailoverArgs) -> anyhow::Result<()> {
     let FailoverCommand::Simulate(args) = args.command;
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let path = format!("{FAILOVER}?cluster={}", escape(&args.cluster));
     let answer = ask(&plane.client, &path, "application/json").await.map_err(unknown_path);
     let answer = answer.map_err(|status| plane.explain(status.into()))?;

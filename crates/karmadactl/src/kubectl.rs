@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::Exit;
 use crate::console::Console;
 use crate::kubectl::locate::PodTarget;
-use crate::plane::{Plane, PlaneArgs, proxy_url};
+use crate::plane::{PlaneArgs, PlaneClient, proxy_url};
 use crate::scope::{self, Scope};
 
 /// Arguments that are passed to kubectl, except for those that select the cluster.
@@ -67,7 +67,7 @@ pub async fn run(console: &Console, command: &str, targets: Targets, args: Kubec
             Err(_) => Ok(()),
         };
     }
-    let plane = Plane::open(&split.plane_args())?;
+    let plane = PlaneClient::open(&split.plane_args())?;
     let member = match split.member(targets)? {
         None if targets == Targets::Member => Some(split.locate(console, &plane).await?),
         member => member,
@@ -229,7 +229,7 @@ impl Split {
     }
 
     /// Prepares kubectl for the control plane, or for a member through its proxy.
-    fn process(&self, console: &Console, plane: &Plane, member: Option<&str>) -> anyhow::Result<Process> {
+    fn process(&self, console: &Console, plane: &PlaneClient, member: Option<&str>) -> anyhow::Result<Process> {
         let mut process = Process::new(kubectl(console)?);
         let source = self.plane_args().source()?;
         match &source.paths[..] {
@@ -266,7 +266,7 @@ impl Split {
     }
 
     /// Finds the member with the pod or workload, and prints which one is used if there are several.
-    async fn locate(&self, console: &Console, plane: &Plane) -> anyhow::Result<String> {
+    async fn locate(&self, console: &Console, plane: &PlaneClient) -> anyhow::Result<String> {
         let Some(target) = PodTarget::parse(&self.rest) else {
             bail!("must specify a cluster with -C CLUSTER: the arguments name no pod or workload")
         };
@@ -285,7 +285,7 @@ impl Split {
     async fn plan_policies(
         &self,
         console: &Console,
-        plane: &Plane,
+        plane: &PlaneClient,
         input: Option<&[u8]>,
     ) -> anyhow::Result<Vec<Object>> {
         let existing = plane.clusters().await.map_err(|status| plane.explain(status.into()))?;
@@ -328,7 +328,7 @@ fn policy_for(object: &Object, clusters: &[String]) -> Object {
     policy
 }
 
-async fn apply_policy(console: &Console, plane: &Plane, policy: Object) -> anyhow::Result<()> {
+async fn apply_policy(console: &Console, plane: &PlaneClient, policy: Object) -> anyhow::Result<()> {
     let (kind, name) = (policy.kind().to_lowercase(), policy.name().to_owned());
     let gvr = match policy.namespace() {
         "" => CLUSTER_PROPAGATION_POLICIES.gvr(),

@@ -1,6 +1,6 @@
 //! The reason why a pod does not run, and the command that shows more.
 
-use object::Object;
+use object::{Object, conditions};
 use serde_json::Value;
 
 const IMAGE_REASONS: &[&str] = &["ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"];
@@ -31,12 +31,8 @@ impl PodProblem {
             let why = format!("{}: {}", text("reason"), text("message"));
             return Some(Self::Failed { message: why.trim_matches([':', ' ']).to_owned() });
         }
-        for condition in pod.items(&["status", "conditions"]) {
-            if condition["type"] == "PodScheduled" && condition["status"] == "False" {
-                return Some(Self::NotScheduled {
-                    message: condition["message"].as_str().unwrap_or_default().to_owned(),
-                });
-            }
+        if let Some(scheduled) = conditions::find(pod, "PodScheduled").filter(|scheduled| scheduled.is_false()) {
+            return Some(Self::NotScheduled { message: scheduled.message().to_owned() });
         }
         containers(pod).find_map(Self::of_container)
     }

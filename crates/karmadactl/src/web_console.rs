@@ -9,7 +9,7 @@ use object::Status;
 use serde_json::Value;
 
 use crate::console::Console;
-use crate::plane::{Plane, PlaneArgs};
+use crate::plane::{PlaneArgs, PlaneClient};
 use crate::why::unknown_path;
 
 const TICKETS: &str = "/flotilla/v1alpha1/console/tickets";
@@ -31,7 +31,7 @@ pub struct ConsoleArgs {
 }
 
 pub async fn run(console: &Console, args: ConsoleArgs) -> anyhow::Result<()> {
-    let plane = Plane::open(&args.plane)?;
+    let plane = PlaneClient::open(&args.plane)?;
     let path = sign_in_path(&plane.client).await.map_err(|error| plane.explain(error))?;
     let server = plane.server().unwrap_or_default();
     console.line(format!("{}{path}", server.trim_end_matches('/')))?;

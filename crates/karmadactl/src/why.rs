@@ -11,13 +11,11 @@ use http::{Request, header};
 use object::{Object, Status};
 use serde_json::Value;
 
-use crate::Exit;
 use crate::console::Console;
 use crate::get::ask;
-use crate::manifests;
 use crate::output::Format;
 use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
-use crate::resources;
+use crate::{Exit, manifests, resources};
 
 const WHY: &str = "/flotilla/v1alpha1/why";
 const PLAN: &str = "/flotilla/v1alpha1/plan";
@@ -108,7 +106,7 @@ pub async fn why(console: &Console, args: WhyArgs) -> anyhow::Result<()> {
     }
 }
 
-async fn ask_why(plane: &Plane, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
+async fn ask_why(plane: &PlaneClient, typed: &[String], namespace: &str) -> anyhow::Result<Value> {
     let client = &plane.client;
     let known = ApiResources::discover(client).await?;
     let wanted = resources::resolve(&resources::parse(typed)?, &known)?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -35,7 +36,7 @@ impl Secret {
 /// Returns the SHA-256 of a token in hexadecimal, to store instead of the token.
 pub fn hash(token: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(digest.as_ref())
 }
 
 /// Compares two byte strings without revealing by its duration where, or in which length, they differ.

@@ -6,7 +6,6 @@ use api::cluster::CONDITION_READY;
 use api::failover::{CONDITION_SCHEDULABLE_NODES, REASON_FAILBACK};
 use api::work::{BindingSpec, GracefulEvictionTask, TargetCluster};
 use jiff::{SignedDuration, Timestamp};
-use object::time::parse;
 use object::{Object, conditions};
 use serde_json::Value;
 
@@ -91,6 +90,7 @@ pub fn well_since(cluster: &Object) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use object::time::parse;
     use serde_json::json;
 
     use super::*;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use api::cluster::{TAINT_NOT_READY, TAINT_UNREACHABLE};
-use api::core::{Taint, Toleration};
 use api::failover::{TAINT_NODES_UNSCHEDULABLE, VALUE_CORDONED, VALUE_NOT_READY};
 use api::policy::FailoverBehavior;
 use jiff::{SignedDuration, Timestamp};
+use object::taints::{Taint, Toleration};
 use object::time;
 
 /// The consequence of the NoExecute taints of a cluster for one workload.

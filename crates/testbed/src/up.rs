@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef};
 use karmadactl::console::Console;
 use karmadactl::web_console::sign_in_path;
-use object::{Object, conditions};
+use object::conditions;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -44,7 +44,7 @@ impl Operation {
     }
 }
 
-/// What admission may use of the server.
+/// The parts of the server that admission may use.
 #[derive(Clone, Copy)]
 pub struct AdmissionScope<'a> {
     pub resources: Resources<'a>,

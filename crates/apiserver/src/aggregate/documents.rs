@@ -1,7 +1,6 @@
 //! Discovery and OpenAPI documents of aggregated servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kinds::discovery::DiscoveryGroup;
 use serde_json::{Value, json};

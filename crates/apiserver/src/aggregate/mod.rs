@@ -19,7 +19,6 @@ use crate::outgoing::{Destination, OutgoingError};
 use crate::request::RequestInfo;
 use crate::resources::Resources;
 use crate::served_resources::ServedResources;
-use crate::server::Server;
 
 pub use availability::start;
 pub use forward::Proxied;

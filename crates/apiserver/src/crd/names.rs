@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use object::Object;
 use object::conditions::{self, NewCondition};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -76,6 +76,8 @@ fn conflict(definition: &Object, others: &[Object]) -> Option<(&'static str, Str
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn definition(plural: &str, kind: &str) -> Object {

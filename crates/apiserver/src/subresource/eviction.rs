@@ -6,7 +6,7 @@ use object::query::Query;
 use object::selector::LabelSelector;
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupResource, Object, Status, conditions};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Call;
 use crate::admission::Operation;

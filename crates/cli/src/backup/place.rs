@@ -13,7 +13,7 @@ use store::{Store, embedded, reserved};
 
 use super::contents;
 use super::keys::EncryptionKeys;
-use super::progress::Progress;
+use super::progress::BackupProgress;
 use crate::etcd::EtcdArgs;
 
 /// Time without writes after which an etcd is considered unused. A leading server writes more often.
@@ -89,7 +89,7 @@ impl StateStorage {
             StateStorage::Etcd { .. } => {
                 let raw = self.connect().await?;
                 reserved::check(&*raw, &self.to_string()).await?;
-                let progress = Progress::new(console, "read", 0);
+                let progress = BackupProgress::new(console, "read", 0);
                 reserved::read_marked(raw, &mut |keys| progress.at(keys)).await?
             }
         };
@@ -141,7 +141,7 @@ impl StateStorage {
             let cleared = snapshot::clear(&*raw, &fill.doing).await?;
             console.note(format_args!("removed {cleared} objects from {self}"));
         }
-        let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+        let progress = BackupProgress::new(console, "written", snapshot.kvs.len() as u64);
         let filled = snapshot::fill(&*raw, &snapshot, fill, &|keys| progress.at(keys)).await;
         filled.with_context(|| format!("cannot write to {self} (--force replaces its contents)"))?;
         raw.close().await;
@@ -212,7 +212,7 @@ fn write_directory(
     let snapshot = contents::for_key_files(snapshot)?;
     contents::refuse_foreign_keys(&snapshot, directory, replace)?;
     let store = store_directory(directory);
-    let progress = Progress::new(console, "written", snapshot.kvs.len() as u64);
+    let progress = BackupProgress::new(console, "written", snapshot.kvs.len() as u64);
     // Blocking is fine here: the command does nothing else.
     let filled = embedded::fill(&store, &snapshot, fill, replace, &|keys| progress.at(keys))?;
     if let Some(kept) = &filled.kept {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use http::uri::PathAndQuery;
 use tonic::Request;
 use tonic::client::Grpc;
@@ -69,5 +70,5 @@ impl Plugin {
 /// Identifies a call in the logs of the plugin.
 fn uid() -> Result<String, String> {
     let bytes: [u8; 16] = random().map_err(|error| error.to_string())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(HEXLOWER.encode(&bytes))
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use api::capacity::ClusterNodes;
 use api::cluster::{CONDITION_READY, ClusterSpec};
-use api::core::{Taint, find_condition, quantities};
+use api::core::{find_condition, quantities};
 use api::policy::is_dynamic;
 use api::work::{
     AggregatedStatusItem, BindingSpec, BindingStatus, CONDITION_FULLY_APPLIED, STATUS_UNSCHEDULABLE, Unschedulable,
 };
 use jiff::Timestamp;
+use object::taints::Taint;
 use propagation::taint_eviction::{TaintVerdict, judge_taints, tolerations};
 use serde_json::Value;
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use api::cluster::ClusterSpec;
-use api::core::{Taint, find_condition};
+use api::core::find_condition;
 use api::features::Features;
 use api::policy::{ClusterAffinity, Placement};
 use api::work::{BindingSpec, BindingStatus, CONDITION_SCHEDULED};
+use object::taints::Taint;
 use object::{Object, Status};
 use scheduler::explanation::LeftOut;
 use scheduler::plugins::Plugin;

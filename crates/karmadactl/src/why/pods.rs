@@ -5,7 +5,7 @@ use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use crate::plane::Plane;
+use crate::plane::PlaneClient;
 use crate::pod_problem::PodProblem;
 
 const PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods");
@@ -14,7 +14,7 @@ const PODS_MAX: usize = 5;
 
 /// Adds the problems of the pods to an answer that says the object is unhealthy. Members that cannot be read are left out:
 /// the answer is complete without them.
-pub async fn add(plane: &Plane, object: ResourceRef, answer: &mut Value) {
+pub async fn add(plane: &PlaneClient, object: ResourceRef, answer: &mut Value) {
     if answer["reason"]["code"] != "Unhealthy" {
         return;
     }
@@ -106,7 +106,7 @@ mod tests {
             pod.set(&["status"], status);
             member.seed(&PODS.gvr(), pod);
         }
-        let plane = Plane::given(MemoryApi::default().client(), [("m1", member.client())]);
+        let plane = PlaneClient::given(MemoryApi::default().client(), [("m1", member.client())]);
         let mut answer = json!({"reason": {"code": "Unhealthy", "cluster": "m1"}, "nextStep": "old",
             "text": "web: it waits\nNext: old\n\ndone template"});
         let target = ResourceRef::namespaced(&DEPLOYMENTS.gvr(), "shop", "web");
