@@ -60,7 +60,11 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     let (from, to) = (format!("embedded:{}", one.display()), format!("etcd:{}", etcd.servers()));
     let flags = etcd.flags();
     let tls: Vec<&str> = flags.iter().map(String::as_str).skip_while(|flag| *flag != "--etcd-cafile").collect();
-    let migrate = |from: &str, to: &str| flotilla(&[&["migrate", "--from", from, "--to", to], &tls[..]].concat());
+    // The keys of the plane are encrypted in etcd.
+    let config = one.join("encryption/config.yaml");
+    let keys = ["--encryption-provider-config", config.to_str().expect("UTF-8")];
+    let migrate =
+        |from: &str, to: &str| flotilla(&[&["migrate", "--from", from, "--to", to], &keys[..], &tls].concat());
     let running = migrate(&from, &to);
     assert!(!running.status.success() && text(&running).contains("in use"), "{}", text(&running));
     assert!(server.stop().success());
@@ -69,7 +73,7 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     let left = refusal(&one);
     assert!(left.contains("no longer in use") && left.contains("migrated to etcd"), "{left}");
 
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(keys).collect();
     let server = Flotilla::start_at(&two, port, &flags);
     let second = version(&server);
     assert!(second > first, "{second} after {first}");
