@@ -1,15 +1,17 @@
 //! The prediction for one template: its policy, its members, and the changes in each.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::cluster::ClusterSpec;
 use api::features::Features;
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
-use interpreter::Operation;
 use interpreter::question::{Components, Replicas, ReviseReplicas};
+use interpreter::{Interpreter, Operation, WebhookAnswer};
 use interpreter_runtime::CurrentInterpreter;
+use jiff::Timestamp;
 use object::{Object, Status};
 use propagation::binding::{BindingInputs, BindingPlan, Interpreted, desired_binding, plan_binding};
 use propagation::claim::{Decision, decide};
@@ -130,8 +132,12 @@ impl Explainer {
         {
             outcome.notes.push(format!("the policy names clusters that do not exist: {}", names.join(", ")));
         }
+        let numbers = targets(&spec).iter().filter(|_| spec.is_workload()).map(|target| target.replicas).collect();
+        let revisions = interpreter.fetch_revisions(template, numbers).await;
+        let interpreted =
+            InterpretedTemplate { template, rules: &interpreter.rules, revisions, now: interpreter.now() };
         for target in targets(&spec) {
-            let action = self.deliver(world, template, &binding, &spec, &target, &before).await?;
+            let action = self.deliver(world, &interpreted, &binding, &spec, &target, &before).await?;
             outcome.actions.push(action);
         }
         let gone = before.iter().filter(|old| !targets(&spec).iter().any(|new| new.name == old.name));
@@ -196,7 +202,7 @@ impl Explainer {
     async fn deliver(
         &self,
         world: &PredictedState,
-        template: &Object,
+        interpreted: &InterpretedTemplate<'_>,
         binding: &Object,
         spec: &BindingSpec,
         target: &TargetCluster,
@@ -206,11 +212,11 @@ impl Explainer {
         let mut action = Action::new(&target.name, if had.is_some() { What::Keep } else { What::Place });
         action.replicas_before = had.map(|old| old.replicas).filter(|replicas| *replicas > 0);
         action.replicas_after = Some(target.replicas).filter(|replicas| *replicas > 0);
-        let manifest = match self.manifest(world, template, spec, target).await {
+        let manifest = match manifest_of(world, interpreted, spec, target) {
             Ok(manifest) => manifest,
             Err(problem) => return Ok(Action { problem, ..action }),
         };
-        let Some(existing) = self.work(&target.name, template).await? else {
+        let Some(existing) = self.work(&target.name, interpreted.template).await? else {
             return Ok(Action { what: What::Place, ..action });
         };
         let (manifest, overrides) = manifest;
@@ -227,32 +233,40 @@ impl Explainer {
         }
         Ok(action)
     }
+}
 
-    /// The template as the member would get it.
-    async fn manifest(
-        &self,
-        world: &PredictedState,
-        template: &Object,
-        spec: &BindingSpec,
-        target: &TargetCluster,
-    ) -> Result<(Object, overrides::Recorded), String> {
-        let interpreter = self.parts.interpreter.load();
-        let mut manifest = match spec.is_workload() && interpreter.has_hook(&template.gvk(), Operation::ReviseReplica) {
-            true => {
-                let question = ReviseReplicas { object: Cow::Borrowed(template), replicas: target.replicas.into() };
-                interpreter.ask(question).await.map_err(|error| error.to_string())?
-            }
-            false => template.clone(),
-        };
-        let cluster = world.clusters.iter().find(|cluster| cluster.name() == target.name);
-        let cluster = cluster.ok_or_else(|| "there is no such cluster".to_owned())?;
-        let cluster_spec: ClusterSpec = api::read(cluster).map_err(|status| status.to_string())?;
-        let member = Member { cluster, spec: &cluster_spec };
-        let policies = world.overrides.of(template.namespace());
-        let applied = overrides::apply(&mut manifest, member, &world.overrides.cluster, policies);
-        let recorded = applied.map_err(|failure| format!("overrides cannot be applied: {failure}"))?.recorded();
-        Ok((manifest, recorded))
-    }
+/// A template with the answers of a webhook that revises its replicas, if there is one, by the number of replicas.
+struct InterpretedTemplate<'a> {
+    template: &'a Object,
+    rules: &'a Interpreter,
+    revisions: BTreeMap<i32, WebhookAnswer>,
+    now: Timestamp,
+}
+
+/// The template as the member would get it.
+fn manifest_of(
+    world: &PredictedState,
+    interpreted: &InterpretedTemplate<'_>,
+    spec: &BindingSpec,
+    target: &TargetCluster,
+) -> Result<(Object, overrides::Recorded), String> {
+    let InterpretedTemplate { template, rules, revisions, now } = interpreted;
+    let mut manifest = match spec.is_workload() && rules.has_hook(&template.gvk(), Operation::ReviseReplica) {
+        true => {
+            let question = ReviseReplicas { object: Cow::Borrowed(*template), replicas: target.replicas.into() };
+            let revised = rules.answer(question, *now, revisions.get(&target.replicas));
+            revised.map_err(|error| error.to_string())?
+        }
+        false => Object::clone(template),
+    };
+    let cluster = world.clusters.iter().find(|cluster| cluster.name() == target.name);
+    let cluster = cluster.ok_or_else(|| "there is no such cluster".to_owned())?;
+    let cluster_spec: ClusterSpec = api::read(cluster).map_err(|status| status.to_string())?;
+    let member = Member { cluster, spec: &cluster_spec };
+    let policies = world.overrides.of(template.namespace());
+    let applied = overrides::apply(&mut manifest, member, &world.overrides.cluster, policies);
+    let recorded = applied.map_err(|failure| format!("overrides cannot be applied: {failure}"))?.recorded();
+    Ok((manifest, recorded))
 }
 
 impl Action {

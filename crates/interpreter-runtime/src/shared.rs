@@ -1,11 +1,15 @@
 //! The current interpreter, shared by all users while customizations change.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::features::Features;
 use arc_swap::ArcSwap;
-use interpreter::{InterpretResult, Interpreter, Operation, Question, WebhookAnswer, WebhookRequest};
-use object::GroupVersionKind;
+use interpreter::question::ReviseReplicas;
+use interpreter::{InterpretResult, Interpreter, Operation, Question, WebhookAnswer};
+use jiff::Timestamp;
+use object::{GroupVersionKind, Object};
 use reconcile::{Clock, SystemClock};
 
 use crate::environment;
@@ -70,14 +74,19 @@ impl CurrentInterpreter {
         self.rules.answer(question, self.clock.now(), fetched.as_ref())
     }
 
-    /// The requests that many questions need, by the keys of the questions. Questions that no webhook answers need none.
-    pub fn requests<K, Q: Question>(&self, questions: impl Iterator<Item = (K, Q)>) -> Vec<(K, WebhookRequest)> {
-        let request = |(key, question): (K, Q)| Some((key, self.rules.webhook_request(&question, new_uid)?));
-        questions.filter_map(request).collect()
+    /// The time of an answer.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
-    /// Sends requests at the same time and returns their answers under the same keys, in any order.
-    pub async fn fetch_all<K>(&self, requests: Vec<(K, WebhookRequest)>) -> Vec<(K, WebhookAnswer)> {
+    /// Asks a webhook, if one revises the replicas of this kind, for each number once and for all of them at the same
+    /// time. Returns the answers by number; empty for kinds without such a webhook.
+    pub async fn fetch_revisions(&self, template: &Object, numbers: BTreeSet<i32>) -> BTreeMap<i32, WebhookAnswer> {
+        let mut requests = Vec::new();
+        for replicas in numbers {
+            let question = ReviseReplicas { object: Cow::Borrowed(template), replicas: i64::from(replicas) };
+            requests.extend(self.rules.webhook_request(&question, new_uid).map(|request| (replicas, request)));
+        }
         webhooks::fetch_all(&self.caller, requests).await
     }
 }

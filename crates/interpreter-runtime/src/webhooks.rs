@@ -1,5 +1,6 @@
 //! Calls webhooks: all that a decision needs at the same time, each with its own deadline.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct WebhookCall {
     /// As in admissionregistration.k8s.io/v1: `url` or `service`, and `caBundle`.
     pub client_config: Value,
     pub deadline: Duration,
-    /// The timeout of the configuration, which the webhook is told in its query.
+    /// The timeout of the configuration, sent to the webhook in the query.
     timeout_seconds: Option<u32>,
     /// A ResourceInterpreterContext with its request.
     pub body: Value,
@@ -64,10 +65,11 @@ impl WebhookCall {
     }
 }
 
-pub(crate) async fn fetch_all<K>(
+/// Sends requests at the same time and returns their answers by number of replicas.
+pub(crate) async fn fetch_all(
     caller: &Arc<dyn WebhookCaller>,
-    requests: Vec<(K, WebhookRequest)>,
-) -> Vec<(K, WebhookAnswer)> {
+    requests: Vec<(i32, WebhookRequest)>,
+) -> BTreeMap<i32, WebhookAnswer> {
     let calls = requests.into_iter().map(|(key, request)| async move { (key, fetch(caller, request).await) });
     stream::iter(calls).buffer_unordered(CALLS_MAX).collect().await
 }

@@ -159,8 +159,8 @@ async fn a_rejected_create_of_an_existing_object_is_followed_by_a_look() {
         // One that is not there stays rejected, for the reason the member gave.
         let absent = hub.work("m1", deployment("absent", 1), json!({}));
         eventually(reason, "False/AppliedFailed".to_owned(), || hub.applied("m1", &absent)).await;
-        let told = message(&*hub.get_work("m1", &absent).await, "Applied");
-        assert!(told.ends_with(text), "{told}");
+        let shown = message(&*hub.get_work("m1", &absent).await, "Applied");
+        assert!(shown.ends_with(text), "{shown}");
         syncing.stop().await;
     }
 }

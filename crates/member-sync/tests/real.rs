@@ -150,6 +150,7 @@ async fn a_real_member_is_kept_as_its_works_say() {
     admission_is_obeyed(&plane).await;
     asking_again_costs_nothing(&plane).await;
     denials_are_told(&plane, &web).await;
+    a_service_that_holds_its_node_port_is_taken_over(&plane).await;
     works_go(&plane, &config, &service).await;
     an_absence_is_survived(&plane, &mut server, &web).await;
     plane.end().await;
@@ -177,6 +178,20 @@ async fn drift_is_reverted(plane: &Plane, web: &str) {
     plane.member.delete(target, Default::default()).await.expect("deleted");
     eventually("made again", "True/ReCreateSuccessful".to_owned(), || plane.applied(web)).await;
     eventually("made again", Some(2), || plane.replicas("web")).await;
+}
+
+/// The server rejects its creation as invalid and does not say that it exists.
+async fn a_service_that_holds_its_node_port_is_taken_over(plane: &Plane) {
+    let service = |annotations: Value| {
+        json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "port", "namespace": "shop", "annotations": annotations},
+            "spec": {"type": "NodePort", "selector": {"app": "web"}, "ports": [{"port": 80, "nodePort": 30080}]}})
+    };
+    let services = ResourceRef::within(&gvr("", "services"), "shop");
+    plane.member.create(services, object(service(json!({}))), WriteOptions::default()).await.expect("created");
+    let overwrite = json!({"work.karmada.io/conflict-resolution": "overwrite"});
+    let name = plane.hub.work("m1", service(overwrite), json!({}));
+    plane.until_applied(&name).await;
 }
 
 /// The server's defaults are no differences, not even to a controller that knows nothing yet.

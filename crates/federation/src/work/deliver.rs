@@ -1,8 +1,6 @@
 //! Delivers one template to all members of its binding: gathers the facts, plans every Work, then writes them
 //! concurrently.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +9,6 @@ use api::work::{BindingSpec, TargetCluster, WORKS};
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use futures::StreamExt;
 use futures::stream;
-use interpreter::WebhookAnswer;
-use interpreter::question::ReviseReplicas;
-use interpreter_runtime::CurrentInterpreter;
 use object::{Object, Status};
 use propagation::overrides::{Considered, Verdict};
 use propagation::works::ownership::{is_made_by, named_bindings};
@@ -61,14 +56,16 @@ impl Context {
         let (members, mut troubles) = self.gather_members(binding, template, &targets, works).await;
         let interpreter = self.plane.interpreter.load();
         let unmanaged = template.unmanaged();
-        let revisions = gather_revisions(&interpreter, spec, &unmanaged, &members).await;
+        let written = members.iter().filter(|member| member.cluster.is_some() && !member.is_leaving());
+        let numbers = written.filter(|_| spec.is_workload()).map(|member| member.target.replicas).collect();
+        let revisions = interpreter.fetch_revisions(&unmanaged, numbers).await;
         let facts = DeliveryFacts {
             binding,
             spec,
             template: unmanaged,
             targets: &targets,
             rules: &interpreter.rules,
-            revisions: revisions.into_iter().collect(),
+            revisions,
             policies: self.policies.candidates(&self.plane, template)?,
             injects_labels: self.plane.features.stateful_failover_injection,
             now: self.plane.clock.now(),
@@ -231,21 +228,4 @@ impl Context {
             }
         }
     }
-}
-
-/// Asks a webhook, if one revises this kind, for each number of replicas once, and for all of them at the same time.
-async fn gather_revisions(
-    interpreter: &CurrentInterpreter,
-    spec: &BindingSpec,
-    template: &Object,
-    members: &[TargetFacts<'_>],
-) -> Vec<(i32, WebhookAnswer)> {
-    if !spec.is_workload() {
-        return Vec::new();
-    }
-    let written = members.iter().filter(|member| member.cluster.is_some() && !member.is_leaving());
-    let numbers: BTreeSet<i32> = written.map(|member| member.target.replicas).collect();
-    let question =
-        |replicas: i32| (replicas, ReviseReplicas { object: Cow::Borrowed(template), replicas: i64::from(replicas) });
-    interpreter.fetch_all(interpreter.requests(numbers.into_iter().map(question))).await
 }

@@ -1,11 +1,9 @@
 //! Calls of webhooks: only where one answers, at the same time, and each with a deadline.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interpreter::question::{Health, ReviseReplicas};
-use object::Object;
+use interpreter::question::Health;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -67,13 +65,12 @@ async fn many_questions_take_as_long_as_the_slowest() {
     let caller = slow(4);
     let current = interpreter(Arc::clone(&caller)).load();
     let workload = object("Hooked");
-    let questions = (0..20).map(|replicas| (replicas, ReviseReplicas { object: Cow::Borrowed(&workload), replicas }));
     let started = Instant::now();
-    let answers = current.fetch_all(current.requests(questions)).await;
+    let answers = current.fetch_revisions(&workload, (0..20).collect()).await;
     assert_eq!(started.elapsed(), Duration::from_secs(4));
     assert_eq!((answers.len(), caller.calls.lock().len()), (20, 20));
     for (replicas, answer) in &answers {
-        let question = ReviseReplicas { object: Cow::Borrowed(&workload), replicas: *replicas };
+        let question = ReviseReplicas { object: Cow::Borrowed(&workload), replicas: i64::from(*replicas) };
         let revised = current.rules.answer(question, jiff::Timestamp::UNIX_EPOCH, Some(answer));
         assert_eq!(revised.as_ref(), Ok(&workload));
     }

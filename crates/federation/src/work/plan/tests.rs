@@ -146,7 +146,7 @@ fn a_work_of_another_binding_is_not_taken_over() {
     assert_eq!(created(&plan), [("m2", 3)], "others are not blocked");
     let free = Seen { existing: Some(work), ..Seen::default() };
     let plan = case.plan(&[free]);
-    assert_eq!((plan.failures.len(), plan.works.len()), (0, 2), "nobody stands behind it");
+    assert_eq!((plan.failures.len(), plan.works.len()), (0, 2), "no binding stands behind it");
 }
 
 #[test]
