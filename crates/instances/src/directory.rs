@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use manager_kinds::INSTANCE_NAMESPACE;
+use manager_kinds::{INSTANCE_NAMESPACE, annotations};
 use object::Object;
 use reconcile::{Mirror, ObjectKey};
 
+use crate::decide::Phase;
 use crate::lifecycle::{Lifecycle, path_name};
 use crate::running::RunningInstance;
 
@@ -20,6 +21,15 @@ impl InstanceEntry {
     /// The path segment that names the instance.
     pub fn name(&self) -> String {
         path_name(&ObjectKey::of(&self.object))
+    }
+
+    /// Returns true while a requested restart has not happened yet. A hibernating plane starts when it is used.
+    pub fn is_restarting(&self) -> bool {
+        let requested = annotations::read(&self.object).0.restarted_at;
+        match &self.running {
+            Some(running) => running.restarted_at != requested,
+            None => self.phase() != Phase::Hibernated.name(),
+        }
     }
 
     /// `status.phase`.
@@ -46,6 +56,11 @@ impl InstanceDirectory {
     /// Returns the instance of a path segment: `NAME` in the default namespace, or `NAMESPACE~NAME`.
     pub fn find(&self, segment: &str) -> Option<InstanceEntry> {
         find(self.lifecycle.karmadas(), segment).map(|object| self.entry(object))
+    }
+
+    /// Shows a write of the caller to later reads at once.
+    pub fn note(&self, instance: &Arc<Object>) {
+        self.lifecycle.karmadas().note(instance);
     }
 
     /// Returns the running plane of an instance, and starts a hibernating one.

@@ -177,7 +177,7 @@ mod tests {
         check(server, "tokenFile: /etc/shadow", Err("names a file"));
         check(server, "client-certificate: /a, client-key: /b", Err("names a file"));
         check(server, "token: abc, as: root", Err("users[u].user.as"));
-        check(server, "username: a, password: b", Err("users[u].user.username"));
+        check(server, "username: a, password: b", Err("users[u].user.password"));
         check(&format!("{server}, insecure-skip-tls-verify: true"), "token: abc", Err("must be verified"));
         check(&format!("{server}, proxy-url: 'http://p'"), "token: abc", Err("proxy"));
         check(&format!("{server}, certificate-authority: /ca"), "token: abc", Err("names a file"));

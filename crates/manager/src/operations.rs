@@ -159,7 +159,9 @@ impl Operations {
         let entry = self.visible_instance(user, name)?;
         let client = self.client_as(user).map_err(Status::internal)?;
         let target = ResourceRef::of(&KARMADAS.gvr(), &entry.object);
-        client.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await
+        let patched = client.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        self.directory.note(&patched);
+        Ok(patched)
     }
 
     /// Returns what the deletion of an instance would mean.
@@ -203,6 +205,7 @@ impl Operations {
             let entry = self.directory.find(name);
             if let Some(entry) = &entry
                 && conditions::is_true(&entry.object, "Ready")
+                && !entry.is_restarting()
             {
                 return Ok(entry.clone());
             }

@@ -169,14 +169,16 @@ mod tests {
     /// A hint written as a literal would lack --home and --name.
     #[test]
     fn every_hint_is_built_here() {
+        let builders = ["hint.rs", "place.rs"];
         let mut literals = Vec::new();
         let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).unwrap() {
                 let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_string_lossy();
                 if path.is_dir() && !path.ends_with("doctor") {
                     folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("hint.rs") {
+                } else if path.extension().is_some_and(|extension| extension == "rs") && !builders.contains(&&*name) {
                     let text = std::fs::read_to_string(&path).unwrap();
                     let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
                     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -39,6 +39,8 @@ struct Scene {
     plane: MemoryApi,
     member: MemoryApi,
     directory: tempfile::TempDir,
+    /// The name of the kubeconfig in the directory and in the Secret.
+    file_name: String,
     clock: Arc<VirtualClock>,
     authority: CertificateAuthority,
     first: Certificate,
@@ -46,6 +48,10 @@ struct Scene {
 
 impl Scene {
     fn new(group: &str) -> Self {
+        Self::with_file(group, "karmada-kubeconfig")
+    }
+
+    fn with_file(group: &str, file_name: &str) -> Self {
         let now: Timestamp = "2030-01-01T00:00:00Z".parse().expect("a time");
         let authority = CertificateAuthority::self_signed("ca", now).expect("an authority");
         let key = PrivateKey::generate().expect("a key");
@@ -62,17 +68,17 @@ impl Scene {
                 "client-certificate-data": STANDARD.encode(first.to_pem()),
                 "client-key-data": STANDARD.encode(key.to_pem())}}],
         }));
-        std::fs::write(directory.path().join("karmada-kubeconfig"), &kubeconfig).expect("written");
+        std::fs::write(directory.path().join(file_name), &kubeconfig).expect("written");
         let (plane, member) = (MemoryApi::default(), MemoryApi::default());
         let mut secret = SECRETS.object("agents", "plane-access");
-        secret.set(&["data"], json!({"karmada-kubeconfig": STANDARD.encode(&kubeconfig), "other": "Kg=="}));
+        secret.set(&["data"], json!({file_name: STANDARD.encode(&kubeconfig), "other": "Kg=="}));
         member.seed(&SECRETS.gvr(), secret);
         let clock = Arc::new(VirtualClock::new(now));
-        Self { plane, member, directory, clock, authority, first }
+        Self { plane, member, directory, file_name: file_name.to_owned(), clock, authority, first }
     }
 
     fn file(&self) -> PathBuf {
-        self.directory.path().join("karmada-kubeconfig")
+        self.directory.path().join(&self.file_name)
     }
 
     fn renewal(&self) -> Renewal {
@@ -141,15 +147,14 @@ async fn the_certificate_is_replaced_before_it_expires_and_the_rest_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unwritable_file_updates_the_secret_instead() {
-    let scene = Scene::new(GROUP);
-    // A directory in place of the temporary file: not even root can write it.
-    std::fs::create_dir(scene.directory.path().join(".karmada-kubeconfig.new")).expect("a directory");
+    // The name of the temporary file is longer than file systems allow: not even root can write it.
+    let scene = Scene::with_file(GROUP, &"k".repeat(245));
     scene.live(7).await;
     assert_eq!(scene.requests(), 1);
     let target = ResourceRef::namespaced(&SECRETS.gvr(), "agents", "plane-access");
     let secret = scene.member.client().get(target).await.expect("the secret");
     assert_eq!(secret.str_at(&["data", "other"]), "Kg==");
-    std::fs::write(scene.file(), kubeconfig_in(&secret, "karmada-kubeconfig").expect("a kubeconfig")).expect("written");
+    std::fs::write(scene.file(), kubeconfig_in(&secret, &scene.file_name).expect("a kubeconfig")).expect("written");
     let held = scene.renewal().kubeconfig.read().expect("readable").expect("a certificate");
     assert!(held.facts.not_after() > scene.first.not_after());
 }

@@ -11,7 +11,7 @@ use crate::mirror::own_writes::{HIDDEN_MAX, OWN_WRITES_MAX};
 
 const KEYS: u64 = 3;
 
-/// What readers and the API have of an object: uid and version.
+/// An object as readers or the API have it: uid and version.
 type State = Option<(String, u64)>;
 
 /// An API with a history, one watch on it, and answers on their way.
