@@ -56,7 +56,7 @@ fn a_second_manager_cannot_use_the_same_directory() {
         .arg(manager.directory.path())
         .output()
         .expect("flotilla runs");
-    assert!(!second.status.success() && text(&second).contains("lock"), "{}", text(&second));
+    assert!(!second.status.success() && text(&second).contains("is in use by process"), "{}", text(&second));
 }
 
 #[test]

@@ -74,7 +74,7 @@ function Mine() {
 function RuleTable({ rules }: { rules: any[] }) {
   if (rules.length === 0) return <Empty title={t("No rights")} icon="lock" />;
   return (
-    <div className="hscroll">
+    <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
         <thead><tr><th>{t("Verbs")}</th><th>{t("Resources")}</th><th>{t("Groups")}</th></tr></thead>
         <tbody>

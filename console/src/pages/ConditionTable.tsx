@@ -13,7 +13,7 @@ export function ConditionTable({ object }: { object: KObject }) {
   const conditions: Condition[] = object.status?.conditions ?? [];
   if (conditions.length === 0) return <Empty title={t("No conditions reported")} />;
   return (
-    <div className="hscroll">
+    <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
         <thead><tr><th>{t("Condition")}</th><th>{t("Status")}</th><th>{t("Reason")}</th><th>{t("Since")}</th></tr></thead>
         <tbody>

@@ -16,7 +16,7 @@ export function EventList({ live, max, filter }: { live: LiveState<KObject>; max
   const shown = newestFirst(filter ? live.items.filter(filter) : live.items).slice(0, max ?? 100);
   if (shown.length === 0) return <Empty title={t("No events")} icon="events"><p>{t("Events are kept for one hour.")}</p></Empty>;
   return (
-    <div className="hscroll">
+    <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
         <thead className="sr"><tr><th>{t("Object")}</th><th>{t("Message")}</th><th>{t("Age")}</th></tr></thead>
         <tbody>

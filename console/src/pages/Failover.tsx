@@ -55,7 +55,7 @@ export default function Failover() {
 function Evictions({ bindings }: { bindings: KObject[] }) {
   if (bindings.length === 0) return <Empty title={t("No workload is leaving a cluster")} icon="check" />;
   return (
-    <div className="hscroll">
+    <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
         <thead><tr><th>{t("Workload")}</th><th>{t("Leaves")}</th><th>{t("Reason")}</th><th>{t("Since")}</th></tr></thead>
         <tbody>

@@ -128,7 +128,7 @@ function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters
       {!ready ? <Loading /> : bad.length + down.length === 0 ? (
         <Empty title={t("Everything runs as it should")} icon="check" />
       ) : (
-        <div className="hscroll">
+        <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <tbody>
               {down.map((cluster) => (

@@ -65,7 +65,7 @@ export default function Search() {
       ) : (
         <Card title={pending ? t("Searching…") : t("{count} found", { count: hits.length })} flush>
           {hits.length === 0 ? (pending ? <Loading /> : <Empty title={t("Nothing found")} icon="search" />) : (
-            <div className="hscroll">
+            <div className="hscroll" tabIndex={0} role="group">
               <table className="simple">
                 <thead><tr><th>{t("Name")}</th><th>{t("Kind")}</th><th>{t("Namespace")}</th><th>{t("Group")}</th></tr></thead>
                 <tbody>

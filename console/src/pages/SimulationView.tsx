@@ -43,7 +43,7 @@ export function SimulationView({ simulation }: { simulation: Simulation }) {
           ))}
         </div>
       )}
-      <div className="hscroll">
+      <div className="hscroll" tabIndex={0} role="group">
         <table className="simple">
           <thead><tr><th>{t("Workload")}</th><th>{t("Replicas")}</th><th>{t("Outcome")}</th><th>{t("Goes to")}</th></tr></thead>
           <tbody>

@@ -38,6 +38,9 @@ pub struct Cli {
     verbosity: Option<u8>,
 }
 
+/// Documents up to the depth limit are read recursively, and unoptimised builds need 20 KiB for a level of YAML.
+const STACK_BYTES: usize = 8 << 20;
+
 /// Shown after the options of the command itself.
 const GLOBAL_OPTIONS: &str = "Global options";
 
@@ -148,7 +151,8 @@ pub fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?.block_on(work)
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all().thread_stack_size(STACK_BYTES).build().context("cannot start the runtime")?.block_on(work)
 }
 
 /// Width of the descriptions in the list of commands.

@@ -70,8 +70,9 @@ impl Accounts {
     pub async fn log_in(&self, name: &str, password: &str, address: IpAddr) -> Result<User, Status> {
         let keys = [format!("user {name}"), format!("address {address}")];
         if let Some(wait) = self.attempts.lock().wait(&keys) {
-            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
-            return Err(Status::too_many_requests("too many failed logins, please try again later", seconds));
+            // Not 429: clients would repeat the login by themselves, and every attempt is a failure of the user's.
+            let text = format!("too many failed logins: try again in {} s", wait.as_secs().saturating_add(1));
+            return Err(Status::new(403, "Forbidden", text));
         }
         let stored = self.stored_hash(name).await?;
         let is_known = stored.is_some() && !self.rights.is_disabled(name);

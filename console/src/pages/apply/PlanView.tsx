@@ -26,7 +26,7 @@ export function PlanView({ plan }: { plan: ChangePlan }) {
             </header>
             {problem && <div className="body"><div className="banner">{problem}</div></div>}
             {actions.length > 0 && (
-              <div className="hscroll">
+              <div className="hscroll" tabIndex={0} role="group">
                 <table className="simple">
                   <thead><tr><th>{t("Cluster")}</th><th>{t("Action")}</th><th>{t("Replicas")}</th><th>{t("Changed fields")}</th></tr></thead>
                   <tbody>{actions.map((action) => <ActionRow key={action.cluster} action={action} />)}</tbody>

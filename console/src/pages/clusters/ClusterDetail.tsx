@@ -107,7 +107,7 @@ function RunsHere({ name }: { name: string }) {
   if (here.length === 0) return <section className="card"><Empty title={t("Nothing runs in {cluster}", { cluster: name })} icon="workload" /></section>;
   return (
     <Card title={t("{count} objects", { count: here.length })} flush>
-      <div className="hscroll">
+      <div className="hscroll" tabIndex={0} role="group">
         <table className="simple">
           <thead><tr><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Replicas")}</th><th>{t("State here")}</th><th>{t("Everywhere")}</th></tr></thead>
           <tbody>

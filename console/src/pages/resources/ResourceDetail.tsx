@@ -128,7 +128,7 @@ function Held({ policy, bindings }: { policy: KObject; bindings: KObject[] }) {
   return (
     <Card title={t("Objects it holds")} flush>
       {held.length === 0 ? <Empty title={t("It holds no object")} icon="policy"><p>{t("No object matches its selectors, or another policy has a higher priority.")}</p></Empty> : (
-        <div className="hscroll">
+        <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <tbody>
               {held.slice(0, 200).map((binding) => {

@@ -49,7 +49,7 @@ export function History({ resource, workload, binding }: { resource: Resource; w
     );
   return (
     <Card title={t("Revisions in the clusters")} flush>
-      <div className="hscroll">
+      <div className="hscroll" tabIndex={0} role="group">
         <table className="simple">
           <thead><tr><th>{t("Revision")}</th><th>{t("Cluster")}</th><th>{t("Images")}</th><th>{t("Pods")}</th><th>{t("Age")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>
           <tbody>

@@ -88,7 +88,7 @@ function Scheduling({ data }: { data: any }) {
   const result = new Map<string, number>((data.clusters ?? []).map((target: any) => [target.name, target.replicas]));
   const plugins: string[] = [...new Set<string>((attempt.candidates ?? []).flatMap((one: any) => (one.scores ?? []).map((score: any) => score.plugin)))];
   return (
-    <div className="hscroll">
+    <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
         <thead><tr><th>{t("Cluster")}</th>{plugins.map((plugin) => <th key={plugin}>{plugin}</th>)}<th>{t("Capacity for")}</th><th>{t("Assigned")}</th></tr></thead>
         <tbody>
