@@ -14,9 +14,10 @@ use anyhow::{Context, bail};
 const AT_ONCE: usize = 3;
 
 /// The slowest programs start first, so that none of them runs alone at the end.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 10] = [
     "console",
     "propagation_faults",
+    "encryption",
     "failover",
     "replicas",
     "testbed",
