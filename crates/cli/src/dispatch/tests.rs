@@ -102,13 +102,21 @@ fn clusters_and_namespaces_have_the_same_short_flags_everywhere() {
 fn help_has_one_layout_and_is_wrapped() {
     let root = one_layout(program::adapt(Cli::command(), "flotilla"));
     let help = |path: &str, flag: &str| {
-        let printed = root.clone().try_get_matches_from(path.split(' ').chain([flag]));
-        let text = printed.expect_err("help is printed as an error").to_string();
+        // Commands of kubectl pass the flag on to it.
+        let Err(printed) = root.clone().try_get_matches_from(path.split(' ').chain([flag])) else {
+            return String::new();
+        };
+        let text = printed.to_string();
         // The long description of the command itself may differ.
         let options = text.split_once("Usage:").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
         options.replace("(see more with '--help')", "").replace("(see a summary with '-h')", "")
     };
-    each_command(&root, "flotilla", &mut |_, path| assert_eq!(help(path, "-h"), help(path, "--help"), "{path}"));
+    each_command(&root, "flotilla", &mut |command, path| {
+        // clap has a second layout for commands with a long description; an argument alone must not switch to it.
+        if command.get_long_about().is_none() {
+            assert_eq!(help(path, "-h"), help(path, "--help"), "{path}");
+        }
+    });
 }
 
 #[test]
