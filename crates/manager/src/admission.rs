@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use access::ResourceAction;
 use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
+use apiserver::cache::Filter;
 use apiserver::context::Context;
 use apiserver::resources::Resources;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
-use manager_kinds::{KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
+use manager_kinds::{BINDINGS, KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
 use object::{FieldError, FieldPath, Object, Status};
 
 /// Refuses instances whose flags no server accepts, and the deletion of protected instances.
@@ -126,15 +127,19 @@ async fn is_privileged_role(resources: Resources<'_>, name: &str) -> Result<bool
     Ok(role.is_some_and(|role| PRIVILEGED.contains(&role.object.str_at(&["spec", "grants"]))))
 }
 
-/// Looks at the bindings of the manager's own API, which follow the Binding objects.
+/// Returns true for a group that a Binding gives a privileged role.
 async fn is_privileged_group(resources: Resources<'_>, name: &str) -> Result<bool, Status> {
-    let Some(bindings) = resources.registry.find("rbac.authorization.k8s.io", "v1", "clusterrolebindings") else {
+    let Some(bindings) = resources.registry.find(BINDINGS.group, BINDINGS.version, BINDINGS.plural) else {
         return Ok(false);
     };
-    for role in PRIVILEGED {
-        let found = resources.objects.get(&bindings.key("", &format!("flotilla:platform:{role}"))).await?;
-        let subjects = found.as_ref().map(|found| found.object.items(&["subjects"])).unwrap_or_default();
-        if subjects.iter().any(|subject| subject["kind"] == "Group" && subject["name"] == name) {
+    bindings.cache.fresh().await?;
+    for binding in bindings.cache.entries(&Filter::default()).iter().map(|entry| entry.decode()) {
+        let (kind, subject) = (["spec", "subject", "kind"], ["spec", "subject", "name"]);
+        if binding.str_at(&kind) != "Group" || binding.str_at(&subject) != name {
+            continue;
+        }
+        let role = binding.str_at(&["spec", "role"]);
+        if PRIVILEGED.contains(&role) || is_privileged_role(resources, role).await? {
             return Ok(true);
         }
     }
