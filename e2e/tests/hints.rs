@@ -15,7 +15,7 @@ use e2e::testbed::{CROSSING, Testbed};
 
 /// Hints that depend on the host, with the reason why they may not be seen or are not run as printed.
 const NOT_RUN: [(&str, &str); 6] = [
-    ("unjoin MEMBER --force", "printed only while the control plane fails to remove a cluster"),
+    ("unjoin MEMBER --force", "fails: `down --delete` prints it when the Cluster is already gone"),
     ("prepare --provisioner lxd", "printed only where LXD does not run; would install packages"),
     ("prepare --runtime containerd", "printed only where containers cannot run; would install packages"),
     ("up --runtime containerd", "printed only where containers can run"),
