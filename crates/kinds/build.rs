@@ -1,7 +1,7 @@
 //! Turns the schemas of the `k8s-openapi` crate into two compressed documents embedded in the library: one with
 //! descriptions (for OpenAPI and `kubectl explain`) and one without, for decoding and merging objects. No upstream
 //! text is committed.
-#![allow(clippy::print_stdout)] // How a build script talks to cargo.
+#![allow(clippy::print_stdout)] // Build scripts print directives for cargo.
 
 #[path = "build/facts.rs"]
 mod facts;

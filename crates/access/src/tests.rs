@@ -144,7 +144,7 @@ fn a_changed_role_or_binding_counts_at_once() {
 }
 
 #[test]
-fn masters_need_no_rule() {
+fn members_of_system_masters_need_no_rule() {
     let root = User::new("root", &["system:masters"]);
     assert!(allowed(&PolicyIndex::default(), &root, "delete - nodes x"));
 }
@@ -301,7 +301,7 @@ fn rules_that_are_no_longer_granted_by_default_are_taken_back_from_exact_roles_o
 }
 
 #[test]
-fn every_default_is_as_it_must_be() {
+fn every_default_matches_kubernetes() {
     for object in defaults::all() {
         assert_eq!(defaults::reconcile(&object, &object), None);
         assert_eq!(object.label(defaults::BOOTSTRAPPING_LABEL), Some("rbac-defaults"), "{}", object.name());

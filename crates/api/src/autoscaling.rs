@@ -10,6 +10,9 @@ pub const FEDERATED_HPAS: Resource = Resource::namespaced(GROUP, "v1alpha1", "Fe
 pub const CRON_FEDERATED_HPAS: Resource =
     Resource::namespaced(GROUP, "v1alpha1", "CronFederatedHPA", "cronfederatedhpas");
 
+/// The member that usage of a pod or a node was measured in.
+pub const ANNOTATION_QUERY_SOURCE: &str = "resource.karmada.io/query-from-cluster";
+
 /// `spec` of FederatedHPA.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

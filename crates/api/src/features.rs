@@ -49,6 +49,12 @@ features! {
     /// Flotilla's own: lost clusters are tainted without a policy, clusters without a usable node count as lost,
     /// nothing is removed in doubt, moves are recorded and can be reverted.
     resilient_failover "ResilientFailover" false Own,
+    /// As in Karmada 1.19: a requested rescheduling begins at the first affinity group again.
+    reschedule_from_first "RescheduleFromFirstAffinity" false Own,
+    /// As in Karmada 1.19: bindings show the replicas of each component in `spec.clusters`.
+    component_results "ComponentSchedulingResults" false Own,
+    /// As in Karmada up to 1.18: the purge modes Immediately and Graciously are accepted.
+    deprecated_purge_modes "DeprecatedPurgeModes" true Own,
 }
 
 /// The maturity stage of a gate in Karmada; whole stages can be switched at once.
@@ -73,9 +79,27 @@ impl fmt::Display for FeatureError {
 impl std::error::Error for FeatureError {}
 
 impl Features {
-    /// Flotilla's defaults; Karmada's are `default`.
+    /// Flotilla's defaults: those of Karmada 1.19, with failover, and with the older names of purge modes.
     pub fn flotilla() -> Self {
-        Self { failover: true, stateful_failover_injection: true, resilient_failover: true, ..Self::default() }
+        Self {
+            failover: true,
+            stateful_failover_injection: true,
+            resilient_failover: true,
+            multi_cluster_service: true,
+            deprecated_purge_modes: true,
+            ..Self::karmada_1_19()
+        }
+    }
+
+    /// The defaults of Karmada 1.19; those of 1.18 are `default`.
+    pub fn karmada_1_19() -> Self {
+        Self {
+            priority_based_scheduling: true,
+            reschedule_from_first: true,
+            component_results: true,
+            deprecated_purge_modes: false,
+            ..Self::default()
+        }
     }
 
     /// Parses `A=true,B=false` over Karmada's defaults.

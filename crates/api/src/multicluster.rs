@@ -3,20 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::core::Condition;
 use crate::resource::Resource;
 
 pub const GROUP: &str = "multicluster.x-k8s.io";
 pub const SERVICE_EXPORTS: Resource = Resource::namespaced(GROUP, "v1alpha1", "ServiceExport", "serviceexports");
 pub const SERVICE_IMPORTS: Resource = Resource::namespaced(GROUP, "v1alpha1", "ServiceImport", "serviceimports");
-
-/// `status` of ServiceExport, which has no spec.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ExportStatus {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-}
 
 /// `spec` of ServiceImport.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,18 +36,4 @@ pub struct ImportPort {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
     pub port: i32,
-}
-
-/// `status` of ServiceImport.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ImportStatus {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub clusters: Vec<ImportCluster>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ImportCluster {
-    pub cluster: String,
 }

@@ -21,13 +21,21 @@ pub const ANNOTATION_SLICE_PROVIDER: &str = "endpointslice.karmada.io/provision-
 
 pub const FINALIZER_SERVICE: &str = "karmada.io/multiclusterservice-controller";
 pub const FINALIZER_SLICES: &str = "karmada.io/endpointslice-controller";
-pub const FINALIZER_SLICE_COLLECT: &str = "karmada.io/mcs-endpointslice-collect-controller";
 pub const FINALIZER_SLICE_DISPATCH: &str = "karmada.io/mcs-endpointslice-dispatch-controller";
 
 pub const TYPE_CROSS_CLUSTER: &str = "CrossCluster";
-pub const TYPE_LOAD_BALANCER: &str = "LoadBalancer";
 pub const CONDITION_SERVICE_APPLIED: &str = "ServiceApplied";
 pub const CONDITION_SLICES_DISPATCHED: &str = "EndpointSliceDispatched";
+/// Flotilla's own: `False` while consumers are known not to reach endpoints of a provider; absent otherwise.
+pub const CONDITION_ENDPOINTS_REACHABLE: &str = "flotilla.dev/EndpointsReachable";
+
+/// Kubernetes' own labels of EndpointSlices.
+pub const LABEL_SLICE_SERVICE: &str = "kubernetes.io/service-name";
+pub const LABEL_SLICE_CONTROLLER: &str = "endpointslice.kubernetes.io/managed-by";
+/// Value of [`LABEL_SLICE_CONTROLLER`] on slices dispatched for a MultiClusterService.
+pub const CONTROLLER_DISPATCH: &str = "endpointslice-dispatch-controller.karmada.io";
+/// Value of [`LABEL_SLICE_CONTROLLER`] on slices imported for a ServiceImport.
+pub const CONTROLLER_IMPORT: &str = "endpointslice-controller.karmada.io";
 
 /// `spec` of MultiClusterService.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -241,6 +241,17 @@ pub struct TargetCluster {
     pub name: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub replicas: i32,
+    /// The replicas of each component of a workload with several pod templates (Karmada 1.19).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<TargetComponent>,
+}
+
+/// The replicas of one component in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TargetComponent {
+    pub name: String,
+    pub replicas: i32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,14 +9,14 @@ use tempfile::NamedTempFile;
 
 /// Creates or replaces the file. The mode is restricted by the process's umask.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let temporary = write_beside(path, content, mode)?;
+    let temporary = write_temporary(path, content, mode)?;
     temporary.persist(path).map_err(|failed| failed.error)?;
     sync(directory_of(path))
 }
 
 /// Creates the complete file; does nothing if it exists.
 pub fn create(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let temporary = write_beside(path, content, mode)?;
+    let temporary = write_temporary(path, content, mode)?;
     match temporary.persist_noclobber(path) {
         Ok(_) => sync(directory_of(path)),
         Err(failed) if failed.error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -25,7 +25,7 @@ pub fn create(path: &Path, content: &[u8], mode: u32) -> Result<()> {
 }
 
 /// Writes a temporary file into the same directory, from which a rename is atomic. It is removed unless it is persisted.
-fn write_beside(path: &Path, content: &[u8], mode: u32) -> Result<NamedTempFile> {
+fn write_temporary(path: &Path, content: &[u8], mode: u32) -> Result<NamedTempFile> {
     let stem = path.file_name().unwrap_or_default().to_string_lossy();
     let mut file = tempfile::Builder::new()
         .prefix(&format!(".{stem}."))

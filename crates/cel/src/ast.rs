@@ -48,7 +48,9 @@ pub(crate) struct MapEntry {
 
 #[derive(Debug, Clone)]
 pub(crate) struct StructField {
+    pub(crate) name: String,
     pub(crate) value: Expr,
+    pub(crate) optional: bool,
 }
 
 /// A fold: every macro that loops is one of these.

@@ -22,6 +22,8 @@ pub enum Library {
     Encoders,
     /// `cel.bind`.
     Bindings,
+    /// `Object{…}`, `JSONPatch{…}` and `jsonpatch.escapeKey`, for mutating admission policies.
+    Patches,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +38,7 @@ pub struct Env {
     functions: Vec<Arc<Signatures>>,
     macro_set: MacroSet,
     size_root: Option<Arc<Decl>>,
+    patch_types: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +53,7 @@ impl Env {
             functions: vec![signatures::kubernetes()],
             macro_set: MacroSet::default(),
             size_root: None,
+            patch_types: false,
         };
         EnvBuilder { env }
     }
@@ -75,6 +79,11 @@ impl Env {
 
     pub(crate) fn overloads(&self, function: &str) -> impl Iterator<Item = &Overload> {
         self.functions.iter().filter_map(move |signatures| signatures.get(function)).flatten()
+    }
+
+    /// A type whose values an expression may build.
+    pub(crate) fn record_type(&self, name: &str) -> Option<Type> {
+        self.patch_types.then(|| Type::of_record(name)).flatten()
     }
 
     /// A type that can be named in expressions.
@@ -113,6 +122,10 @@ impl EnvBuilder {
             Library::Math => self.env.functions.push(signatures::math()),
             Library::Encoders => self.env.functions.push(signatures::encoders()),
             Library::Bindings => self.env.macro_set.bindings = true,
+            Library::Patches => {
+                self.env.functions.push(signatures::patch());
+                self.env.patch_types = true;
+            }
         }
         self
     }

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_the_round_trip() {
+    fn names_round_trip() {
         for (name, escaped) in [
             ("a", "a"),
             ("namespace", "__namespace__"),

@@ -37,4 +37,4 @@ pub use schema::{Decl, REQUEST_BYTES_MAX, Schema, type_of_schema};
 pub use source::CompileError;
 pub use types::{ObjectType, Type};
 pub use value::time::{Duration, Timestamp};
-pub use value::{EvalError, List, Map, Opaque, Text, Value};
+pub use value::{EvalError, List, Map, Opaque, Record, Text, Value};

@@ -338,7 +338,14 @@ impl Expansion<'_> {
                 }
                 ExprKind::Map { entries: copies }
             }
-            ExprKind::Struct { .. } => expr.kind.clone(),
+            ExprKind::Struct { type_name, fields } => {
+                let mut copies = Vec::with_capacity(fields.len());
+                for field in fields {
+                    let (name, value) = (field.name.clone(), self.copy(&field.value)?);
+                    copies.push(crate::ast::StructField { name, value, optional: field.optional });
+                }
+                ExprKind::Struct { type_name: type_name.clone(), fields: copies }
+            }
             ExprKind::Comprehension(fold) => ExprKind::Comprehension(Box::new(Comprehension {
                 range: self.copy(&fold.range)?,
                 accu_init: self.copy(&fold.accu_init)?,

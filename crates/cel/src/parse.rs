@@ -554,15 +554,16 @@ impl Parser {
             if self.take("}").is_some() {
                 break;
             }
-            self.take("?");
+            let optional = self.take("?").is_some();
             if self.current().token != Token::Ident {
                 return Err(self.unexpected("IDENTIFIER"));
             }
+            let name = self.current().text.to_string();
             self.at += 1;
             if self.take(":").is_none() {
                 return Err(self.unexpected("':'"));
             }
-            fields.push(StructField { value: self.expr()? });
+            fields.push(StructField { name, value: self.expr()?, optional });
             if self.take(",").is_none() && !self.is_sign("}") {
                 return Err(self.unexpected("{'}', ','}"));
             }

@@ -39,6 +39,8 @@ pub(crate) enum PlanNode {
     Call(Box<Call>),
     List(Vec<(PlanNode, bool)>),
     Map(Vec<(PlanNode, PlanNode, bool)>),
+    /// The type and the fields; the flag marks optional ones.
+    Record(String, Vec<(String, PlanNode, bool)>),
     Fold(Box<Fold>),
 }
 
@@ -144,7 +146,13 @@ impl Planner<'_> {
                 }
                 constant_map(nodes)
             }
-            ExprKind::Struct { type_name, .. } => Err(EvalError::new(format!("unknown type: {type_name}"))),
+            ExprKind::Struct { type_name, fields } => {
+                let mut nodes = Vec::with_capacity(fields.len());
+                for field in fields {
+                    nodes.push((field.name.clone(), self.node(&field.value)?, field.optional));
+                }
+                Ok(PlanNode::Record(type_name.clone(), nodes))
+            }
             ExprKind::Comprehension(fold) => self.fold(fold),
         }
     }
@@ -195,7 +203,7 @@ impl Planner<'_> {
             }
             return Ok(PlanNode::InConstants(Box::new(nodes.swap_remove(0)), members));
         }
-        let run = library::function(function).ok_or_else(|| EvalError::new(format!("no such overload: {function}")))?;
+        let run = library::function(function).ok_or_else(|| EvalError::no_such_overload_of(function))?;
         let regex = constant_regex(function, &nodes)?;
         let is_dispatched = overload.is_none() && !is_core(function);
         let stops_early = nodes.len() > 2 || regex.is_some() || is_dispatched;

@@ -22,6 +22,7 @@ static KUBERNETES: LazyLock<Arc<Signatures>> =
 static MATH: LazyLock<Arc<Signatures>> = LazyLock::new(|| Arc::new(read_table(include_str!("signatures/math.txt"))));
 static ENCODERS: LazyLock<Arc<Signatures>> =
     LazyLock::new(|| Arc::new(read_table(include_str!("signatures/encoders.txt"))));
+static PATCH: LazyLock<Arc<Signatures>> = LazyLock::new(|| Arc::new(read_table(include_str!("signatures/patch.txt"))));
 
 pub(crate) fn kubernetes() -> Arc<Signatures> {
     KUBERNETES.clone()
@@ -33,6 +34,10 @@ pub(crate) fn math() -> Arc<Signatures> {
 
 pub(crate) fn encoders() -> Arc<Signatures> {
     ENCODERS.clone()
+}
+
+pub(crate) fn patch() -> Arc<Signatures> {
+    PATCH.clone()
 }
 
 fn read_table(table: &'static str) -> Signatures {
@@ -126,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_read_whole() {
+    fn tables_are_complete() {
         let all = kubernetes();
         assert_eq!(all.values().map(Vec::len).sum::<usize>(), 340);
         let get = &all["getQuery"][0];

@@ -1,5 +1,6 @@
 //! The types of CEL expressions.
 
+use crate::value::record::{JSON_PATCH, OBJECT};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +56,14 @@ pub enum Type {
 pub struct ObjectType {
     pub name: String,
     pub fields: BTreeMap<String, Type>,
+    /// Fields that are not listed have any type.
+    pub is_open: bool,
+}
+
+impl ObjectType {
+    pub(crate) fn field(&self, name: &str) -> Option<Type> {
+        self.fields.get(name).cloned().or_else(|| self.is_open.then_some(Type::Dyn))
+    }
 }
 
 impl PartialEq for ObjectType {
@@ -77,7 +86,32 @@ impl Type {
     }
 
     pub fn object(name: impl Into<String>, fields: impl IntoIterator<Item = (String, Type)>) -> Self {
-        Self::Object(Arc::new(ObjectType { name: name.into(), fields: fields.into_iter().collect() }))
+        let fields = fields.into_iter().collect();
+        Self::Object(Arc::new(ObjectType { name: name.into(), fields, is_open: false }))
+    }
+
+    /// The type of one operation of a JSON patch.
+    pub fn json_patch() -> Self {
+        let text = ["op", "path", "from"].map(|name| (name.to_owned(), Self::String));
+        Self::object(JSON_PATCH, text.into_iter().chain([("value".to_owned(), Self::Dyn)]))
+    }
+
+    /// The type of an object that an expression builds for an apply configuration.
+    pub fn apply_configuration() -> Self {
+        Self::open_object(OBJECT)
+    }
+
+    fn open_object(name: &str) -> Self {
+        Self::Object(Arc::new(ObjectType { name: name.to_owned(), fields: BTreeMap::new(), is_open: true }))
+    }
+
+    /// The type of `NAME{…}` in expressions that build patches.
+    pub(crate) fn of_record(name: &str) -> Option<Self> {
+        match name {
+            JSON_PATCH => Some(Self::json_patch()),
+            OBJECT => Some(Self::apply_configuration()),
+            _ => name.strip_prefix(OBJECT).filter(|rest| rest.starts_with('.')).map(|_| Self::open_object(name)),
+        }
     }
 
     pub(crate) fn is_dyn_or_error(&self) -> bool {

@@ -179,22 +179,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn any_text_is_survived(text in "\\PC{0,60}") {
+    fn any_text_is_parsed_without_panic(text in "\\PC{0,60}") {
         check(&text)?;
     }
 
     #[test]
-    fn any_mix_of_pieces_is_survived(pieces in prop::collection::vec(piece(), 0..25)) {
+    fn any_mix_of_tokens_is_parsed_without_panic(pieces in prop::collection::vec(piece(), 0..25)) {
         check(&pieces.concat())?;
     }
 
     #[test]
-    fn any_expression_is_survived(text in expression()) {
+    fn any_expression_is_evaluated_without_panic(text in expression()) {
         check(&text)?;
     }
 
     #[test]
-    fn any_rule_and_object_are_survived(text in expression(), a in -3i64..3, wrong in any::<bool>()) {
+    fn any_rule_and_object_are_evaluated_without_panic(text in expression(), a in -3i64..3, wrong in any::<bool>()) {
         let mut schema = schema();
         schema["x-kubernetes-validations"] = json!([{"rule": text, "messageExpression": "string(self.a)"}]);
         let (rules, _) = CompiledRules::compile(&schema, &FieldPath::root());

@@ -46,7 +46,7 @@ fn check(name: &str, rules: &CompiledRules, case: &Json) -> Vec<String> {
 }
 
 #[test]
-fn objects_are_judged_as_recorded() {
+fn objects_are_validated_as_recorded() {
     let mut failures = Vec::new();
     for group in cases("rules.jsonl") {
         let name = group["name"].as_str().unwrap_or_default();
@@ -88,7 +88,7 @@ fn broken_rules_on_unchanged_data_are_warnings() {
 }
 
 #[test]
-fn schemas_are_judged_as_recorded() {
+fn schemas_are_validated_as_recorded() {
     let mut failures = Vec::new();
     for case in cases("schemas.jsonl") {
         let path = FieldPath::new("spec.versions[0].schema.openAPIV3Schema");

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod discovery;
 pub mod kind;
 pub mod openapi;
+pub mod pod_security;
 pub mod printers;
 pub mod protobuf;
 pub mod quota;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn values_with_a_spelling_of_their_own_are_marked() {
+    fn values_with_a_special_format_are_marked() {
         let quantity = named("io.k8s.apimachinery.pkg.api.resource.Quantity").expect("built in");
         assert_eq!(quantity.root().ty(), SchemaType::IntOrString);
         assert_eq!(quantity.root().rules().and_then(|rules| rules.format.as_deref()), Some("quantity"));

@@ -179,7 +179,7 @@ fn files(directory: &Path, out: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_recorded_answer_is_ours_too() {
+fn every_recorded_response_matches() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let mut paths = Vec::new();
     ["core", "apps", "batch"].iter().for_each(|group| files(&root.join(group), &mut paths));

@@ -12,6 +12,10 @@ const PATH: [&str; 2] = ["status", "conditions"];
 pub struct ConditionView<'a>(&'a Value);
 
 impl<'a> ConditionView<'a> {
+    pub fn of(condition: &'a Value) -> Self {
+        Self(condition)
+    }
+
     pub fn kind(self) -> &'a str {
         self.text("type")
     }
@@ -47,9 +51,54 @@ impl<'a> ConditionView<'a> {
         self.0.clone()
     }
 
+    /// The condition as JSON, under another type.
+    pub fn renamed(self, kind: &str) -> Value {
+        let mut condition = self.to_value();
+        condition["type"] = kind.into();
+        condition
+    }
+
     /// A field that only some kinds have, such as `lastHeartbeatTime`.
     pub fn text(self, field: &str) -> &'a str {
         self.0[field].as_str().unwrap_or_default()
+    }
+}
+
+/// A condition that is being changed.
+#[derive(Debug)]
+pub struct ConditionMut<'a>(&'a mut Value);
+
+impl ConditionMut<'_> {
+    pub fn view(&self) -> ConditionView<'_> {
+        ConditionView(self.0)
+    }
+
+    /// Sets the status; the time of transition moves if it differs.
+    pub fn set_status(&mut self, status: &str, now: Timestamp) {
+        if self.view().status() != status {
+            self.set("status", status);
+            self.set("lastTransitionTime", time::format_seconds(now));
+        }
+    }
+
+    /// Sets status, reason and message and no time: for kinds whose conditions have none.
+    pub fn write(&mut self, new: &NewCondition<'_>) {
+        self.set("status", new.status);
+        self.set("reason", new.reason);
+        self.set("message", new.message);
+    }
+
+    /// Sets a field that only some kinds have.
+    pub fn set(&mut self, field: &str, value: impl Into<Value>) {
+        self.0[field] = value.into();
+    }
+
+    /// Sets a text; an empty one is left out.
+    pub fn set_text(&mut self, field: &str, text: &str) {
+        match (text, self.0.as_object_mut()) {
+            ("", Some(fields)) => drop(fields.remove(field)),
+            _ => self.set(field, text),
+        }
     }
 }
 
@@ -102,17 +151,26 @@ pub fn set(object: &mut Object, new: &NewCondition<'_>, now: Timestamp) {
 
 /// Sets a condition in a list as [`set`] does in an object.
 pub fn set_in(conditions: &mut Vec<Value>, new: &NewCondition<'_>, now: Timestamp) {
-    let at = conditions.iter().position(|condition| condition["type"] == new.kind).unwrap_or_else(|| {
-        conditions.push(json!({"type": new.kind}));
+    edit_in(conditions, new.kind, |condition| {
+        condition.set_status(new.status, now);
+        condition.write(new);
+    });
+}
+
+/// Changes the condition of a type; a missing one is added with its type only.
+pub fn edit(object: &mut Object, kind: &str, change: impl FnOnce(&mut ConditionMut<'_>)) {
+    let mut conditions = object.items(&PATH).to_vec();
+    edit_in(&mut conditions, kind, change);
+    object.set(&PATH, conditions);
+}
+
+/// Changes a condition in a list as [`edit`] does in an object.
+pub fn edit_in(conditions: &mut Vec<Value>, kind: &str, change: impl FnOnce(&mut ConditionMut<'_>)) {
+    let at = conditions.iter().position(|condition| ConditionView(condition).kind() == kind).unwrap_or_else(|| {
+        conditions.push(json!({"type": kind}));
         conditions.len() - 1
     });
-    let condition = &mut conditions[at];
-    if condition["status"] != new.status {
-        condition["status"] = new.status.into();
-        condition["lastTransitionTime"] = time::format_seconds(now).into();
-    }
-    condition["reason"] = new.reason.into();
-    condition["message"] = new.message.into();
+    change(&mut ConditionMut(&mut conditions[at]));
 }
 
 /// Removes a condition; the last one takes the list with it.
@@ -121,7 +179,7 @@ pub fn remove(object: &mut Object, kind: &str) {
         return;
     }
     let mut conditions = object.items(&PATH).to_vec();
-    conditions.retain(|condition| condition["type"] != kind);
+    conditions.retain(|condition| ConditionView(condition).kind() != kind);
     if conditions.is_empty() {
         object.remove(&PATH);
     } else {

@@ -40,6 +40,8 @@ pub enum QuantityError {
 const NANO: i32 = -9;
 /// More digits do not fit the exact arithmetic and denote no real amount.
 const DIGITS_MAX: usize = 37;
+/// Sums and products stop here, so that they can be parsed again.
+const MANTISSA_MAX: i128 = 10i128.pow(DIGITS_MAX as u32) - 1;
 /// Larger exponents denote no real amount either; Go would spend memory on them.
 const EXPONENT_MAX: i32 = 1_000;
 
@@ -67,15 +69,25 @@ impl Quantity {
         let parts = QuantityParts::split(text)?;
         let (base, exponent, format) = read_suffix(parts.suffix).ok_or(QuantityError::Suffix)?;
         let digits = format!("{}{}", parts.whole, parts.fraction);
-        let significant = digits.trim_start_matches('0').len();
-        if significant > DIGITS_MAX || parts.fraction.len() > EXPONENT_MAX as usize {
+        if digits.len() > EXPONENT_MAX as usize {
             return Err(QuantityError::Numeric);
         }
-        let magnitude: i128 = if significant == 0 { 0 } else { digits.parse().map_err(|_| QuantityError::Numeric)? };
-        let mut quantity = Self::from_scaled(magnitude, -(parts.fraction.len() as i32), format);
+        // Zeros at the end belong to the exponent, so that every printed quantity can be parsed again.
+        let significant = if base == 10 { digits.trim_end_matches('0') } else { &digits };
+        let zeros = digits.len() - significant.len();
+        let significant = significant.trim_start_matches('0');
+        if significant.len() > DIGITS_MAX {
+            return Err(QuantityError::Numeric);
+        }
+        let magnitude = if significant.is_empty() { Ok(0) } else { significant.parse() };
+        let magnitude: i128 = magnitude.map_err(|_| QuantityError::Numeric)?;
+        let mut quantity = Self::from_scaled(magnitude, zeros as i32 - parts.fraction.len() as i32, format);
         match base {
             10 => quantity.exponent += exponent,
             _ => quantity.multiply_binary(exponent),
+        }
+        if quantity.exponent > EXPONENT_MAX && magnitude != 0 {
+            return Err(QuantityError::Numeric);
         }
         // A small request must not round down to zero.
         quantity.mantissa += i128::from(quantity.cut_to(NANO));
@@ -181,7 +193,7 @@ impl Quantity {
 
     #[must_use]
     pub fn times(&self, factor: i64) -> Self {
-        Self::from_scaled(self.mantissa.saturating_mul(factor.into()), self.exponent, self.format)
+        Self::bounded(self.mantissa.saturating_mul(factor.into()), self.exponent, self.format)
     }
 
     #[must_use]
@@ -193,7 +205,16 @@ impl Quantity {
     fn combine(&self, other: &Self, operation: impl Fn(i128, i128) -> i128) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         let exponent = self.exponent.min(other.exponent);
-        Self::from_scaled(operation(self.at_exponent(exponent), other.at_exponent(exponent)), exponent, format)
+        Self::bounded(operation(self.at_exponent(exponent), other.at_exponent(exponent)), exponent, format)
+    }
+
+    /// A result of arithmetic, within the limits of what is parsed.
+    fn bounded(mantissa: i128, exponent: i32, format: QuantityFormat) -> Self {
+        let result = Self::from_scaled(mantissa.clamp(-MANTISSA_MAX, MANTISSA_MAX), exponent, format);
+        if result.normalized().1 > EXPONENT_MAX {
+            return Self::from_scaled(mantissa.signum() * MANTISSA_MAX, EXPONENT_MAX, format);
+        }
+        result
     }
 
     fn at_exponent(&self, exponent: i32) -> i128 {
@@ -223,12 +244,10 @@ impl Quantity {
     }
 
     fn write_decimal(&self, f: &mut fmt::Formatter<'_>, format: QuantityFormat) -> fmt::Result {
-        let (mut mantissa, mut exponent) = self.normalized();
-        while exponent % 3 != 0 {
-            mantissa = mantissa.saturating_mul(10);
-            exponent -= 1;
-        }
-        write!(f, "{mantissa}")?;
+        let (mantissa, exponent) = self.normalized();
+        let zeros = exponent.rem_euclid(3);
+        let exponent = exponent - zeros;
+        write!(f, "{mantissa}{}", &"00"[..zeros as usize])?;
         match DECIMAL_SUFFIXES.iter().find(|(_, e)| *e == exponent) {
             _ if exponent == 0 => Ok(()),
             Some((suffix, _)) if format == QuantityFormat::DecimalSi => f.write_str(suffix),

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_are_true_unless_they_say_no() {
+    fn booleans_are_true_unless_set_to_false() {
         let query = Query::parse("a&b=true&c=maybe&d=false&e=False&f=0&g=1");
         let set: Vec<&str> =
             ["a", "b", "c", "d", "e", "f", "g", "h"].into_iter().filter(|name| query.flag(name)).collect();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_values_count_as_absent_where_asked_so() {
+    fn empty_values_count_as_absent_if_requested() {
         let query = Query::parse("a=&b=1");
         assert_eq!(
             (query.get("a"), query.first("a"), query.get("b"), query.first("c")),

@@ -185,7 +185,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_look_as_kubectl_prints_them() {
+    fn objects_are_printed_as_by_kubectl() {
         let value = json!({
             "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "annotations": {"x/y": "true"}},
             "data": {"script": "a\n  b\n", "one": "1", "cut": "a\nb", "e": "", "time": "2026-11-15T21:02:44Z", "s": "a: b"},

@@ -140,7 +140,7 @@ fn compare(kind: &str, schema: &Schema, ours: Object, theirs: &Object, merged: b
 }
 
 #[test]
-fn every_recorded_write_ends_as_it_did_on_kube_apiserver() {
+fn every_recorded_write_has_the_result_of_kube_apiserver() {
     let set = builtin();
     let records: Value = serde_json::from_str(RECORDED).expect("valid JSON");
     let mut failures = Vec::new();

@@ -97,7 +97,7 @@ fn check(set: &Arc<SchemaSet>, record: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn every_recorded_patch_ends_as_it_did_on_kube_apiserver() {
+fn every_recorded_patch_has_the_result_of_kube_apiserver() {
     let set = builtin();
     let records: Value = serde_json::from_str(RECORDED).expect("valid JSON");
     let mut failures = Vec::new();

@@ -56,7 +56,7 @@ fn check(schema: &Schema, case: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn every_recorded_custom_resource_is_judged_as_by_kube_apiserver() {
+fn every_recorded_custom_resource_is_validated_as_by_kube_apiserver() {
     let recorded: Value = serde_json::from_str(RECORDED).expect("valid JSON");
     let schema = Schema::from_openapi(&recorded["schema"]).expect("a schema");
     let mut failures = Vec::new();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_fall_into_the_parts_go_sees() {
+    fn addresses_are_split_as_in_go() {
         let address = Address::parse("https://u:p@10.0.0.1:6443/a?b#c").expect("valid");
         assert_eq!((address.scheme, address.user, address.host), ("https", Some("u:p"), "10.0.0.1:6443"));
         assert_eq!((address.path, address.query, address.fragment), ("/a", "b", "c"));

@@ -36,6 +36,10 @@ pub fn downgrade(mut object: Object) -> Object {
     let request = object.get(&["spec", "replicaRequirements", "resourceRequest"]).cloned();
     let replicas = object.get(&["spec", "replicas"]).cloned();
     keep(&mut object, &["spec"], &["resource", "clusters"]);
+    let clusters = object.as_map_mut().get_mut("spec").and_then(|spec| spec.get_mut("clusters"));
+    for cluster in clusters.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
+        cluster.remove("components");
+    }
     keep(&mut object, &["spec", "resource"], &["apiVersion", "kind", "namespace", "name", "resourceVersion"]);
     if let Some(request) = request {
         object.set(&["spec", "resource", "resourcePerReplicas"], request);
@@ -72,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_know_survives_the_way_there_and_back() {
+    fn fields_of_both_versions_round_trip() {
         let old = json!({
             "apiVersion": OLD, "kind": "ResourceBinding", "metadata": {"name": "nginx-deployment"},
             "spec": {
@@ -93,14 +97,18 @@ mod tests {
     }
 
     #[test]
-    fn what_v1alpha1_has_no_place_for_is_left_out() {
+    fn fields_v1alpha1_lacks_are_left_out() {
         let new = object(json!({
             "apiVersion": NEW, "kind": "ResourceBinding",
-            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}, "propagateDeps": true},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}, "propagateDeps": true,
+                "clusters": [{"name": "m1", "components": [{"name": "a", "replicas": 1}]}]},
             "status": {"schedulerObservedGeneration": 1, "aggregatedStatus": [{"clusterName": "m1", "health": "Healthy"}]},
         }));
         let old = downgrade(new).into_value();
-        assert_eq!(old["spec"], json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}}));
+        assert_eq!(
+            old["spec"],
+            json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}, "clusters": [{"name": "m1"}]})
+        );
         assert_eq!(old["status"], json!({"aggregatedStatus": [{"clusterName": "m1"}]}));
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn use_is_counted_from_what_was_counted_before() {
+    fn usage_is_counted_from_the_previous_usage() {
         let growth = growth(&binding(4), Some(&binding(2)));
         assert_eq!(growth["cpu"].to_string(), "1");
         let (spec, status) = quota("3", "2");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_sum_and_limit() {
+    fn a_binding_over_quota_is_refused_with_usage_and_limit() {
         let (spec, status) = quota("3", "2500m");
         let denial = decide(("ns", "q"), &spec, &status, &growth(&binding(2), None)).expect_err("too much");
         assert_eq!((denial.code, denial.reason), (403, "QuotaExceeded"));

@@ -108,10 +108,25 @@ const ROWS: &[Row] = &[
 pub fn kinds(features: &Features) -> Vec<Kind> {
     let schemas = Schemas::read();
     let mut kinds = vec![cluster(&schemas, features), registry(&schemas)];
-    kinds.push(door(&schemas, &search::SEARCHES, &[Verb::Get]));
-    kinds.push(door(&schemas, &search::PROXYINGS, PROXY_VERBS));
+    kinds.push(connect_kind(&schemas, &search::SEARCHES, &[Verb::Get]));
+    kinds.push(connect_kind(&schemas, &search::PROXYINGS, PROXY_VERBS));
     kinds.extend(ROWS.iter().map(|row| custom(&schemas, row)));
+    if !features.deprecated_purge_modes {
+        for own in kinds.iter_mut().filter_map(|kind| kind.own_schema.as_mut()) {
+            remove_purge_modes(Arc::make_mut(&mut own.openapi));
+        }
+    }
     kinds
+}
+
+/// Removes the purge modes that Karmada 1.19 no longer has.
+fn remove_purge_modes(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if let Some(modes) = map.get_mut("purgeMode").and_then(|field| field.get_mut("enum")).and_then(Value::as_array_mut)
+    {
+        modes.retain(|mode| mode != "Immediately" && mode != "Graciously");
+    }
+    map.values_mut().for_each(remove_purge_modes);
 }
 
 /// A kind Karmada defines by CustomResourceDefinition: its schema is enforced, and it behaves as custom objects do.
@@ -158,7 +173,7 @@ fn registry(schemas: &Schemas) -> Kind {
 }
 
 /// A kind of which there are no objects: what follows its name is led to members.
-fn door(schemas: &Schemas, resource: &Resource, verbs: &[Verb]) -> Kind {
+fn connect_kind(schemas: &Schemas, resource: &Resource, verbs: &[Verb]) -> Kind {
     let printer = Arc::new(CrdPrinter::new(&Value::Null));
     Kind { stored: false, verbs: verbs.to_vec(), ..served(schemas, resource, resource.kind, false, printer) }
 }
@@ -280,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_are_known_by_names_that_fit_a_namespace() {
+    fn names_of_clusters_fit_a_namespace() {
         assert!(crate::cluster::name_problems("member1").is_empty());
         for bad in ["", "Member", &"m".repeat(49)] {
             assert!(!crate::cluster::name_problems(bad).is_empty(), "{bad}");

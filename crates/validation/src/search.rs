@@ -22,18 +22,7 @@ impl Strategy for RegistryStrategy {
         }
         report.finish()
     }
-
-    fn warnings(&self, new: &Object, _: Option<&Object>) -> Vec<String> {
-        match new.get(&["spec", "backendStore", "openSearch"]) {
-            Some(store) if !store.is_null() => vec![NO_OPEN_SEARCH.to_owned()],
-            _ => Vec::new(),
-        }
-    }
 }
-
-/// Better said than found out by an index that stays empty.
-const NO_OPEN_SEARCH: &str = "spec.backendStore.openSearch: nothing is written to OpenSearch; search/cache and proxying answer from \
-    copies in the control plane's memory all the same";
 
 fn validate_selector(selector: Field<'_>) {
     let version = selector.field("apiVersion");

@@ -3,7 +3,7 @@
 pub(crate) mod literals;
 pub(crate) mod unify;
 
-use crate::ast::{Ast, Comprehension, Expr, ExprKind, Literal, MapEntry, NodeId};
+use crate::ast::{Ast, Comprehension, Expr, ExprKind, Literal, MapEntry, NodeId, StructField};
 use crate::env::Env;
 use crate::signatures::Overload;
 use crate::source::Issue;
@@ -99,10 +99,7 @@ impl Checker<'_> {
             ExprKind::Call { .. } => self.call(expr),
             ExprKind::List { elements, optional } => self.list(elements, optional),
             ExprKind::Map { entries } => self.map(entries),
-            ExprKind::Struct { type_name, .. } => {
-                let type_name = type_name.clone();
-                self.undeclared(id, &type_name)
-            }
+            ExprKind::Struct { type_name, fields } => self.record(id, type_name, fields),
             ExprKind::Comprehension(fold) => self.comprehension(fold),
         };
         self.types[id] = ty;
@@ -141,8 +138,8 @@ impl Checker<'_> {
         };
         let result = match &target {
             Type::Map(_, value) => value.as_ref().clone(),
-            Type::Object(object) => match object.fields.get(field) {
-                Some(ty) => ty.clone(),
+            Type::Object(object) => match object.field(field) {
+                Some(ty) => ty,
                 None => {
                     self.issue(at, format!("undefined field '{field}'"));
                     Type::Error
@@ -305,6 +302,26 @@ impl Checker<'_> {
         }
         let key = keys.unwrap_or_else(|| self.substitutions.fresh());
         Type::map(key, values.unwrap_or_else(|| self.substitutions.fresh()))
+    }
+
+    fn record(&mut self, id: NodeId, type_name: &str, fields: &mut [StructField]) -> Type {
+        let Some(ty) = self.env.record_type(type_name) else { return self.undeclared(id, type_name) };
+        let Type::Object(object) = &ty else { return Type::Error };
+        for field in fields {
+            self.expr(&mut field.value);
+            let found = self.unwrap_optional_entry(&field.value, field.optional);
+            match object.field(&field.name) {
+                None => self.issue(id, format!("undefined field '{}'", field.name)),
+                Some(expected) if !self.substitutions.assignable(&expected, &found) => {
+                    let name = &field.name;
+                    let text =
+                        format!("expected type of field '{name}' is '{expected}' but provided type is '{found}'");
+                    self.issue(field.value.id, text);
+                }
+                Some(_) => {}
+            }
+        }
+        ty
     }
 
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {

@@ -3,7 +3,7 @@
 use super::{Evaluator, Slot};
 use crate::plan::{Attribute, By, PlanNode, Root};
 use crate::program::{Budget, Program};
-use crate::value::{EvalError, Evaluated, Value, missing_key};
+use crate::value::{EvalError, Evaluated, Opaque, Value, missing_key};
 
 impl<'p, 'a> Evaluator<'p, 'a> {
     pub(super) fn attribute(&mut self, attribute: &'p Attribute) -> Evaluated<'a> {
@@ -92,7 +92,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let mut evaluator = Evaluator::new(program.plan(), self.variables, &budget);
         evaluator.interrupt = self.interrupt.clone();
         let result = evaluator.run().map_err(|error| match error {
-            EvalError::Failed(text) => {
+            EvalError::Failed(text) | EvalError::NoSuchOverload(text) => {
                 EvalError::Failed(format!("composited variable {field:?} fails to evaluate: {text}"))
             }
             other => other,
@@ -129,6 +129,11 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                     && let Some(value) = map.field(name)?
                 {
                     return Ok(Some(value));
+                }
+                if let Value::Opaque(Opaque::Record(record)) = object
+                    && let Some(value) = record.field(name)
+                {
+                    return Ok(Some(value.clone()));
                 }
                 Value::String(crate::value::Text::Shared(name.clone()))
             }

@@ -7,7 +7,7 @@ mod fold;
 use crate::library::CallContext;
 use crate::plan::{Call, ExecutionPlan, PlanNode};
 use crate::program::{Activation, Budget};
-use crate::value::{EvalError, Evaluated, Key, List, Map, Value, equal};
+use crate::value::{EvalError, Evaluated, Key, List, Map, Opaque, Record, Value, equal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,6 +105,11 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 self.charge(crate::cost::MAP_CREATE)?;
                 made
             }
+            PlanNode::Record(type_name, fields) => {
+                let made = self.record(type_name, fields);
+                self.charge(crate::cost::STRUCT_CREATE)?;
+                made
+            }
             PlanNode::Fold(fold) => self.fold(fold),
         }
     }
@@ -190,6 +195,26 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             }
         }
         Ok(Value::List(List::made(items)))
+    }
+
+    fn record(&mut self, type_name: &'p str, fields: &'p [(String, PlanNode, bool)]) -> Evaluated<'a> {
+        let mut made = Vec::with_capacity(fields.len());
+        for (name, node, optional) in fields {
+            let value = match (self.eval(node)?, optional) {
+                (value, false) => value,
+                (Value::Optional(None), true) => continue,
+                (Value::Optional(Some(value)), true) => (*value).clone(),
+                (other, true) => {
+                    let shown = other.type_name();
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional entry '{name}' from non-optional value {shown}"
+                    )));
+                }
+            };
+            made.push((name.clone(), value));
+        }
+        let record = Record { type_name: type_name.to_owned(), fields: made };
+        Ok(Value::Opaque(Opaque::Record(Arc::new(record))))
     }
 
     fn map(&mut self, entries: &'p [(PlanNode, PlanNode, bool)]) -> Evaluated<'a> {

@@ -12,6 +12,7 @@ pub(crate) mod named_format;
 pub(crate) mod net;
 mod numbers;
 mod optional;
+mod patch;
 pub(crate) mod quantity;
 pub(crate) mod regex;
 pub(crate) mod semver;
@@ -51,6 +52,7 @@ pub(crate) fn function(name: &str) -> Option<Function> {
         .or_else(|| authorizer::function(name))
         .or_else(|| math::function(name))
         .or_else(|| encoders::function(name))
+        .or_else(|| patch::function(name))
 }
 
 pub(crate) fn no_overload<'a>() -> Evaluated<'a> {
@@ -60,7 +62,7 @@ pub(crate) fn no_overload<'a>() -> Evaluated<'a> {
 /// Names the function and its argument types, as libraries' functions do.
 pub(crate) fn no_overload_for<'a>(context: &CallContext, args: &[Value<'a>]) -> Evaluated<'a> {
     let types: Vec<String> = args.iter().map(Value::type_name).collect();
-    Err(EvalError::new(format!("no such overload: {}({})", context.call.function, types.join(", "))))
+    Err(EvalError::no_such_overload_of(&format!("{}({})", context.call.function, types.join(", "))))
 }
 
 /// Names the function if its first operand has no such operation at all, as the language's own functions do.
@@ -70,7 +72,7 @@ pub(crate) fn no_operation_for<'a>(context: &CallContext, first: &Value, first_s
     if first_supports || has_methods {
         return no_overload();
     }
-    Err(EvalError::new(format!("no such overload: {}", context.call.function)))
+    Err(EvalError::no_such_overload_of(&context.call.function))
 }
 
 pub(crate) fn fail<'a>(message: impl Into<String>) -> Evaluated<'a> {

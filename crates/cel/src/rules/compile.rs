@@ -18,8 +18,17 @@ impl CompiledRules {
     /// Compiles all rules of a schema given as JSON. Errors have paths below `path`, the schema's position in its
     /// CRD. Invalid rules stay, and fail every object they are applied to.
     pub fn compile(schema: &Json, path: &FieldPath) -> (Self, Vec<FieldError>) {
+        Self::compile_with(Compiler::default(), schema, path)
+    }
+
+    /// Like `compile`, but accepts single rules whose estimated cost exceeds the limit: a stored schema keeps its rules,
+    /// even if estimates have grown since.
+    pub fn compile_stored(schema: &Json, path: &FieldPath) -> (Self, Vec<FieldError>) {
+        Self::compile_with(Compiler { accepts_expensive_rules: true, ..Compiler::default() }, schema, path)
+    }
+
+    fn compile_with(mut compiler: Compiler, schema: &Json, path: &FieldPath) -> (Self, Vec<FieldError>) {
         let root_schema = Schema::from_json(schema).into_resource_root().complete_embedded();
-        let mut compiler = Compiler::default();
         let place = SchemaPosition { path: path.clone(), cardinality: Some(1), uncorrelatable: None };
         let root = compiler.node(schema, &root_schema, &place).or_none().filter(|_| has_rules(schema));
         let mut errors = compiler.schema_errors;
@@ -65,6 +74,7 @@ struct Compiler {
     schema_errors: Vec<FieldError>,
     rule_errors: Vec<FieldError>,
     total: TotalCost,
+    accepts_expensive_rules: bool,
 }
 
 impl Compiler {
@@ -175,7 +185,7 @@ impl Compiler {
         let text = &compiled.rule.text;
         let program = compiled.rule.program.as_ref().and_then(|program| program.as_ref().ok());
         let cost = program.map_or(0, |program| program.static_cost().max.saturating_mul(cardinality));
-        if cost > RULE_COST_LIMIT {
+        if cost > RULE_COST_LIMIT && !self.accepts_expensive_rules {
             let complaint = too_expensive("estimated rule cost", cost, RULE_COST_LIMIT);
             self.rule_errors.push(FieldError::forbidden(path.child("rule"), complaint));
         }
@@ -188,7 +198,7 @@ impl Compiler {
             None => {
                 if let Some(program) = &compiled.rule.message_program {
                     let cost = program.static_cost().max;
-                    if cost > RULE_COST_LIMIT {
+                    if cost > RULE_COST_LIMIT && !self.accepts_expensive_rules {
                         let complaint = too_expensive("estimated messageExpression cost", cost, RULE_COST_LIMIT);
                         self.rule_errors.push(FieldError::forbidden(path.child("messageExpression"), complaint));
                     }

@@ -178,16 +178,15 @@ impl Run<'_> {
                 );
                 Err(self.exhausted(path, schema, complaint))
             }
-            Err(error) => {
-                let text = error.to_string();
-                let complaint = if text.starts_with("no such overload") {
-                    format!(
-                        "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
-                    )
-                } else {
-                    format!("{text} evaluating rule: {name}")
-                };
+            Err(EvalError::NoSuchOverload(text)) => {
+                let complaint = format!(
+                    "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
+                );
                 self.fail(path, schema, complaint);
+                Ok(true)
+            }
+            Err(error) => {
+                self.fail(path, schema, format!("{error} evaluating rule: {name}"));
                 Ok(true)
             }
         }

@@ -119,6 +119,11 @@ fn equal_opaque<'a>(a: &Opaque<'a>, b: &Value<'a>) -> Compared {
         (Opaque::Semver(a), Opaque::Semver(b)) => a.precedence(b) == Ordering::Equal,
         (Opaque::Format(a), Opaque::Format(b)) => a == b,
         (Opaque::Preserved(a), Opaque::Preserved(b)) => semantic_equal(a, b),
+        (Opaque::Record(a), Opaque::Record(b)) => {
+            let has =
+                |(name, left): &(String, Value<'a>)| b.field(name).is_some_and(|right| equal(left, right) == Ok(true));
+            a.type_name == b.type_name && a.fields.len() == b.fields.len() && a.fields.iter().all(has)
+        }
         _ => false,
     })
 }

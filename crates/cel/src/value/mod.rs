@@ -3,11 +3,13 @@
 mod compare;
 mod json;
 mod map;
+pub(crate) mod record;
 pub(crate) mod time;
 
 pub(crate) use compare::{compare, concatenate, equal};
 pub use map::Map;
 pub(crate) use map::{Key, get, missing_key};
+pub use record::Record;
 
 use crate::library::authorizer::Authorization;
 use crate::library::named_format::NamedFormat;
@@ -52,6 +54,8 @@ pub enum Opaque<'a> {
     Authorization(Authorization),
     /// Data preserved without a schema inside data that has one: it can only be compared.
     Preserved(&'a Json),
+    /// An object that the expression built.
+    Record(Arc<Record<'a>>),
 }
 
 /// A string, borrowed from the data where possible.
@@ -157,6 +161,9 @@ pub enum EvalError {
     /// The expression failed for this data: a missing key, an overflow, a bad conversion.
     #[error("{0}")]
     Failed(String),
+    /// No function of this name takes arguments of these types.
+    #[error("{0}")]
+    NoSuchOverload(String),
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimit,
     #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
@@ -171,12 +178,17 @@ impl EvalError {
     }
 
     pub(crate) fn no_such_overload() -> Self {
-        Self::new("no such overload")
+        Self::NoSuchOverload("no such overload".to_owned())
+    }
+
+    /// Names the function, and its argument types where they are known.
+    pub(crate) fn no_such_overload_of(call: &str) -> Self {
+        Self::NoSuchOverload(format!("no such overload: {call}"))
     }
 
     /// `&&`, `||` and the quantifiers may ignore this error when the other operand decides.
     pub(crate) fn is_absorbable(&self) -> bool {
-        matches!(self, Self::Failed(_))
+        matches!(self, Self::Failed(_) | Self::NoSuchOverload(_))
     }
 }
 
@@ -254,6 +266,7 @@ impl Opaque<'_> {
             Self::Format(_) => Type::Opaque(opaque::NAMED_FORMAT),
             Self::Authorization(value) => Type::Opaque(value.type_name()),
             Self::Preserved(_) => Type::Dyn,
+            Self::Record(record) => Type::of_record(&record.type_name).unwrap_or(Type::Dyn),
         }
     }
 }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_served_twice_lie_in_one_place() {
+    fn kinds_served_twice_share_one_storage() {
         let kinds = builtin();
         let place = |group: &str, version: &str, plural: &str| {
             let kind = kinds.iter().find(|k| k.gvk.group == group && k.gvk.version == version && k.plural == plural);

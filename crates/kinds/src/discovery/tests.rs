@@ -39,7 +39,7 @@ fn an_unknown_group_version_has_no_list() {
 }
 
 #[test]
-fn custom_kinds_spell_out_their_response_kind() {
+fn custom_kinds_name_their_response_kind() {
     let kinds = vec![custom("acme.example.com", "v1", "Anvil")];
     let document = group_discovery(&kinds, &groups(&kinds)[0]);
     let response = &document["versions"][0]["resources"][0]["responseKind"];

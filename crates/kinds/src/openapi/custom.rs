@@ -34,10 +34,10 @@ impl ObjectFields {
 
     /// Embedded objects have the common fields too. In v2 those that keep unknown fields are left unchanged: v2
     /// clients would treat the listed fields as complete.
-    fn add_to_embedded(&self, schema: &mut Value, beside_unknown: bool) {
-        each_child(schema, &mut |child| self.add_to_embedded(child, beside_unknown));
+    fn add_to_embedded(&self, schema: &mut Value, with_unknown_fields: bool) {
+        each_child(schema, &mut |child| self.add_to_embedded(child, with_unknown_fields));
         let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
-        if flag(schema, "x-kubernetes-embedded-resource") && (beside_unknown || !open) {
+        if flag(schema, "x-kubernetes-embedded-resource") && (with_unknown_fields || !open) {
             self.add_to(schema);
             require_type(schema);
         }

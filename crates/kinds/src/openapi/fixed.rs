@@ -45,7 +45,12 @@ pub fn group_version_path(group: &str, version: &str) -> PathItem {
 }
 
 fn discovery_path(path: String, id: &str, tag: String, answer: &str) -> PathItem {
-    let mut operation = get(id, tag, "What is served here.");
+    let description = match answer {
+        "APIResourceList" => "get available resources",
+        "APIGroup" => "get information of a group",
+        _ => "get available API versions",
+    };
+    let mut operation = get(id, tag, description);
     operation.consumes = vec![JSON, YAML, PROTOBUF];
     operation.produces = vec![JSON, YAML, PROTOBUF];
     operation.responses = vec![(200, ResponseSpec::Definition(format!("{META}.{answer}")))];
@@ -53,7 +58,7 @@ fn discovery_path(path: String, id: &str, tag: String, answer: &str) -> PathItem
 }
 
 fn version_path() -> PathItem {
-    let mut operation = get("getCodeVersion", "version".to_owned(), "The version of this server.");
+    let mut operation = get("getCodeVersion", "version".to_owned(), "get the version information for this server");
     operation.consumes = vec![JSON];
     operation.produces = vec![JSON];
     operation.responses = vec![(200, ResponseSpec::Definition("io.k8s.apimachinery.pkg.version.Info".to_owned()))];

@@ -142,7 +142,10 @@ impl<'a> Writer<'a> {
     /// Changes an operation on the kind to one on its subresource.
     fn turn_to(&self, operation: &mut PathOperation, sub: &ServedSubresource) {
         operation.id.push_str(&capitalize(sub.name.as_str()));
-        operation.description = format!("{} ({})", operation.description, sub.name);
+        operation.description = match operation.description.split_once(' ') {
+            Some(("create", rest)) => format!("create {} of {rest}", sub.name),
+            _ => operation.description.replace(" the specified", &format!(" {} of the specified", sub.name)),
+        };
         // Operations of custom kinds name the parent even if the body is a Scale.
         if !self.custom {
             operation.gvk = Some(sub.gvk.clone());
@@ -188,7 +191,17 @@ impl<'a> Writer<'a> {
         let mut operation = self.list();
         operation.id = id;
         operation.action = Some(action);
-        operation.description = format!("Watch {}. Older form of `watch=true` on a list.", self.kind.gvk.kind);
+        let kind = &self.kind.gvk.kind;
+        operation.description = match named {
+            true => format!(
+                "watch changes to an object of kind {kind}. deprecated: use the 'watch' parameter with a list operation \
+                 instead, filtered to a single item with the 'fieldSelector' parameter."
+            ),
+            false => format!(
+                "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list \
+                 operation instead."
+            ),
+        };
         operation.responses = vec![(200, meta("WatchEvent"))];
         if named {
             operation.parameters.push(parameters::object_name(&self.kind.gvk.kind));
@@ -197,7 +210,12 @@ impl<'a> Writer<'a> {
     }
 
     fn list(&self) -> PathOperation {
-        let mut operation = self.operation("get", "list", "list", "List or watch");
+        let mut operation = self.operation(
+            "get",
+            "list",
+            "list",
+            if self.custom { "list objects of kind" } else { "list or watch objects of kind" },
+        );
         operation.parameters = self.parameters(parameters::LIST, false);
         operation.responses = vec![(200, ResponseSpec::Definition(super::list_definition(self.kind)))];
         if !self.custom {
@@ -207,7 +225,7 @@ impl<'a> Writer<'a> {
     }
 
     fn create(&self) -> PathOperation {
-        let mut operation = self.operation("post", "post", "create", "Create a");
+        let mut operation = self.operation("post", "post", "create", &with_article("create", &self.kind.gvk.kind));
         operation.parameters = self.parameters(parameters::WRITE, false);
         operation.body = Some(RequestBody { definition: self.kind.definition.clone(), required: true });
         operation.responses = [200, 201, 202].map(|code| (code, self.itself())).to_vec();
@@ -221,7 +239,7 @@ impl<'a> Writer<'a> {
     }
 
     fn delete_collection(&self) -> PathOperation {
-        let mut operation = self.operation("delete", Verb::DeleteCollection.as_str(), "delete", "Delete all matching");
+        let mut operation = self.operation("delete", Verb::DeleteCollection.as_str(), "delete", "delete collection of");
         operation.id = format!("delete{}Collection{}", self.prefix, self.noun);
         operation.responses = vec![(200, meta("Status"))];
         if self.custom {
@@ -234,14 +252,14 @@ impl<'a> Writer<'a> {
     }
 
     fn read(&self) -> PathOperation {
-        let mut operation = self.operation("get", "get", "read", "Read one");
+        let mut operation = self.operation("get", "get", "read", "read the specified");
         operation.parameters = self.parameters(if self.custom { &["resourceVersion"] } else { &[] }, true);
         operation.responses = vec![(200, self.itself())];
         operation
     }
 
     fn replace(&self) -> PathOperation {
-        let mut operation = self.operation("put", "put", "replace", "Replace one");
+        let mut operation = self.operation("put", "put", "replace", "replace the specified");
         operation.parameters = self.parameters(parameters::WRITE, true);
         operation.body = Some(RequestBody { definition: self.kind.definition.clone(), required: true });
         operation.responses = [200, 201].map(|code| (code, self.itself())).to_vec();
@@ -249,7 +267,7 @@ impl<'a> Writer<'a> {
     }
 
     fn patch(&self) -> PathOperation {
-        let mut operation = self.operation("patch", "patch", "patch", "Change parts of one");
+        let mut operation = self.operation("patch", "patch", "patch", "partially update the specified");
         operation.consumes =
             vec!["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
         operation.parameters = self.parameters(parameters::PATCH, true);
@@ -263,7 +281,7 @@ impl<'a> Writer<'a> {
     }
 
     fn delete(&self) -> PathOperation {
-        let mut operation = self.operation("delete", "delete", "delete", "Delete one");
+        let mut operation = self.operation("delete", "delete", "delete", &with_article("delete", &self.kind.gvk.kind));
         operation.parameters = self.parameters(parameters::DELETE, true);
         operation.body = Some(RequestBody { definition: format!("{META}.DeleteOptions"), required: false });
         let answer = if builtin::returns_deleted(&self.kind.gvk) { self.itself() } else { meta("Status") };
@@ -302,10 +320,11 @@ impl<'a> Writer<'a> {
     }
 
     fn connect(&self, sub: &ServedSubresource, method: &'static str, query: &[&str]) -> PathOperation {
-        let mut operation = self.operation(method, "connect", "connect", "Connect to");
+        let mut operation = self.operation(method, "connect", "connect", "connect");
         operation.id =
             format!("connect{}{}{}{}", self.prefix, capitalize(method), self.noun, capitalize(sub.name.as_str()));
-        operation.description = format!("Connect to the {} of a {}.", sub.name, self.kind.gvk.kind);
+        operation.description =
+            format!("connect {} requests to {} of {}", method.to_uppercase(), sub.name, self.kind.gvk.kind);
         operation.gvk = Some(sub.gvk.clone());
         operation.produces = vec!["*/*"];
         operation.parameters = self.parameters(query, true);
@@ -319,7 +338,7 @@ impl<'a> Writer<'a> {
         PathOperation {
             method,
             id: format!("{verb}{}{}", self.prefix, self.noun),
-            description: format!("{sentence} {kind}."),
+            description: format!("{sentence} {kind}"),
             tag: self.tag.clone(),
             action: Some(action),
             gvk: Some(self.kind.gvk.clone()),
@@ -345,6 +364,16 @@ impl<'a> Writer<'a> {
 
     fn itself(&self) -> ResponseSpec {
         ResponseSpec::Definition(self.kind.definition.clone())
+    }
+}
+
+/// `VERB a`, `VERB an`, or `VERB` before plural names, as kube-apiserver's documents have it.
+fn with_article(verb: &str, kind: &str) -> String {
+    let is_plural = kind.ends_with('s') && !kind.ends_with("ss");
+    match kind.starts_with(|first: char| "AEIOUaeiou".contains(first)) {
+        _ if is_plural => verb.to_owned(),
+        true => format!("{verb} an"),
+        false => format!("{verb} a"),
     }
 }
 

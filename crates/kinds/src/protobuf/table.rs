@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_understood_and_numbers_rise() {
+    fn every_line_is_parsed_and_numbers_increase() {
         let table = MessageTable::get();
         assert!(table.ends.len() > 600, "{}", table.ends.len());
         for index in 0..table.ends.len() {

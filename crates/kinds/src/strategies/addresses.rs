@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subnets_are_judged_as_in_kubernetes() {
+    fn subnets_are_validated_as_in_kubernetes() {
         let cases = [
             ("10.0.0.0/8", None),
             ("0.0.0.0/0", None),

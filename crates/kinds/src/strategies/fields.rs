@@ -317,6 +317,13 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// Refuses a list in which `*` is not the only item.
+    pub fn exclusive_wildcard(self, what: &str) {
+        if self.len() > 1 && self.texts().any(|item| item == "*") {
+            self.invalid(format!("if '*' is present, must not specify other {what}"));
+        }
+    }
+
     pub fn optional_one_of(self, supported: &[&str]) {
         if self.is_set() {
             self.one_of(supported);
@@ -509,7 +516,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_place_they_were_found_at() {
+    fn errors_name_their_field() {
         let object =
             Object::from_value(json!({"spec": {"ports": [{"port": 0}], "selector": {"a/b/c": "x"}}})).expect("a map");
         let report = Report::new();

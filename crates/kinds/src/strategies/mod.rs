@@ -4,7 +4,7 @@ pub mod addresses;
 pub mod admissionregistration;
 pub mod amount;
 mod apiextensions;
-mod apiregistration;
+pub mod apiregistration;
 pub mod apps;
 mod authentication;
 mod authorization;

@@ -235,7 +235,7 @@ fn slice(text: &str) -> Result<Slice, String> {
     };
     let start = number(parts[0])?;
     match parts.len() {
-        1 => Ok(Slice { start, end: Some(start.unwrap_or(0) + 1), single: true, step: None }),
+        1 => Ok(Slice { start, end: Some(start.unwrap_or(0).saturating_add(1)), single: true, step: None }),
         2 => Ok(Slice { start, end: number(parts[1])?, single: false, step: None }),
         _ => Ok(Slice { start, end: number(parts[1])?, single: false, step: number(parts[2])? }),
     }

@@ -101,7 +101,7 @@ fn invalid_templates_are_refused() {
 }
 
 #[test]
-fn missing_keys_are_errors_where_asked_so() {
+fn missing_keys_are_errors_if_requested() {
     let value = json!({"a": {"b": "x"}, "list": [{"n": 1}, {}]});
     for (template, expected) in
         [("{.a.b}!", Ok("x!")), ("{.a.c}", Err("c is not found")), ("{.list[*].n}", Err("n is not found"))]

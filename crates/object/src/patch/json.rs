@@ -119,7 +119,7 @@ fn step(
             if found.unwrap_or(&Value::Null) == value {
                 Ok(())
             } else {
-                Err(refused(format!("testing value {path} failed: test failed")))
+                Err(PatchError::TestFailed { path: path.to_owned() })
             }
         }
         other => Err(refused(format!("Unexpected kind: {other}"))),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_operations_do_what_karmada_does() {
+    fn strict_operations_behave_as_in_karmada() {
         let doc = || json!({"spec": {"replicas": 1, "list": [1, 2], "n": null}});
         let with_spec = |spec: Value| Ok(json!({"spec": spec}));
         let missing = |text: &str| Err(format!("{text}: missing value"));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_do_what_kube_apiserver_does() {
+    fn operations_behave_as_in_kube_apiserver() {
         let doc = || json!({"a": {"b": [1, 2]}, "n": null});
         let with_list = |list: Value| Some(json!({"a": {"b": list}, "n": null}));
         let cases = [
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_that_grow_or_cost_without_end_are_refused() {
+    fn patches_of_unbounded_size_or_cost_are_refused() {
         let many = Value::from(vec![json!({"op": "add", "path": "/a", "value": 1}); OPERATIONS_MAX + 1]);
         let refusal = apply(&mut json!({}), &many).expect_err("too many");
         assert_eq!(refusal.to_status().code, 413);

@@ -24,6 +24,9 @@ pub enum PatchError {
     /// 422: the patch does not apply to this object. Kubernetes hides the reason from clients; it is for the log.
     #[error("{0}")]
     DoesNotApply(String),
+    /// 422: a `test` operation found another value.
+    #[error("testing value {path} failed: test failed")]
+    TestFailed { path: String },
     /// 413: the patch requires more work than allowed.
     #[error("{0}")]
     TooLarge(String),
@@ -58,7 +61,7 @@ impl PatchError {
     pub fn to_status(&self) -> Status {
         match self {
             Self::BadRequest(message) => Status::bad_request(message.clone()),
-            Self::DoesNotApply(_) => {
+            Self::DoesNotApply(_) | Self::TestFailed { .. } => {
                 let message = "the server rejected our request due to an error in our request";
                 Status::new(422, "Invalid", message).with_details(StatusDetails::default())
             }

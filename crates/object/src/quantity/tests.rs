@@ -95,6 +95,27 @@ fn sums_keep_the_format_of_the_first_operand() {
     assert_eq!(quantity("1").minus(&quantity("1500m")).to_string(), "-500m");
 }
 
+#[test]
+fn what_is_printed_can_be_parsed_again() {
+    for text in [
+        "9999999223379999081489999263547543758E07",
+        "9999999999999999999999999999999999999e2",
+        "-9999999999999999999999999999999999999e-5",
+        "5e1000",
+        "1000000000000000000000000000000000000000000000000",
+        "100000000000000000000000000000000000000000.000",
+    ] {
+        let first = quantity(text);
+        for result in [first.plus(&first), first.times(i64::MAX), first.negated(), first] {
+            let printed = result.to_string();
+            assert_eq!(quantity(&printed).to_string(), printed, "{text}");
+        }
+    }
+    let nines = "9".repeat(37);
+    assert_eq!(quantity(&format!("{nines}e2")).to_string(), format!("{nines}00"));
+    assert_eq!(Quantity::parse(&format!("1{}e999", "0".repeat(99))).err(), Some(QuantityError::Numeric));
+}
+
 fn text() -> impl Strategy<Value = String> {
     let suffix = prop::sample::select(vec![
         "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "e3", "e-3",
@@ -126,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(text in "[-+0-9.eEinumkKMGTPi]{0,60}") {
+    fn parsing_never_panics(text in "[-+0-9.eEinumkKMGTPi]{0,60}") {
         if let Ok(quantity) = Quantity::parse(&text) {
             let _ = (quantity.to_string(), quantity.value(), quantity.milli_value());
         }

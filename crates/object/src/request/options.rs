@@ -38,11 +38,18 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// `None` leaves it to the server, which warns.
     pub field_validation: Option<FieldValidation>,
+    /// Do not record the managers of fields. For callers in the server's process that write many short-lived objects; no
+    /// request over the network can ask for it.
+    pub is_untracked: bool,
 }
 
 impl WriteOptions {
     pub fn managed_by(field_manager: &str) -> Self {
         Self { field_manager: Some(field_manager.to_owned()), ..Self::default() }
+    }
+
+    pub fn untracked(self) -> Self {
+        Self { is_untracked: true, ..self }
     }
 }
 

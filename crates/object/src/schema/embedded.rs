@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::prune::UNKNOWN_REPORTED_MAX;
 use super::{Schema, SchemaRef};
 use crate::field::{FieldError, FieldPath};
 use crate::{gvk::GroupVersion, names};
@@ -38,6 +39,72 @@ fn coerce_at(at: SchemaRef<'_>, value: &mut Value, path: &FieldPath, root: bool)
         _ => {}
     }
     Ok(())
+}
+
+/// The fields of `metadata`; a custom resource has no others.
+const METADATA_FIELDS: &[&str] = &[
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Removes unknown fields of `metadata` from a custom resource and from its embedded objects, and returns their paths.
+pub fn prune_metadata(schema: &Schema, value: &mut Value) -> (Vec<String>, Vec<String>) {
+    let (mut own, mut embedded) = (Vec::new(), Vec::new());
+    if let Some(metadata) = value.get_mut("metadata") {
+        prune_one(metadata, &FieldPath::new("metadata"), &mut own);
+    }
+    prune_embedded(schema.root(), value, &FieldPath::root(), &mut embedded);
+    (own, embedded)
+}
+
+fn prune_one(metadata: &mut Value, path: &FieldPath, unknown: &mut Vec<String>) {
+    let Value::Object(map) = metadata else { return };
+    map.retain(|key, _| {
+        let is_known = METADATA_FIELDS.contains(&key.as_str());
+        if !is_known && unknown.len() < UNKNOWN_REPORTED_MAX {
+            unknown.push(path.child(key).to_string());
+        }
+        is_known
+    });
+}
+
+fn prune_embedded(at: SchemaRef<'_>, value: &mut Value, path: &FieldPath, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if at.node().embedded
+                && let Some(metadata) = map.get_mut("metadata")
+            {
+                prune_one(metadata, &path.child("metadata"), unknown);
+            }
+            for (key, inner) in map.iter_mut().filter(|(_, inner)| inner.is_object() || inner.is_array()) {
+                if let Some(below) = at.property(key) {
+                    prune_embedded(below, inner, &path.child(key), unknown);
+                } else if let Some(below) = at.additional() {
+                    prune_embedded(below, inner, &path.child(key), unknown);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(below) = at.items() else { return };
+            for (index, item) in items.iter_mut().enumerate() {
+                prune_embedded(below, item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn coerce_envelope(key: &str, value: &mut Value, path: &FieldPath) -> Result<(), FieldError> {

@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use convert::conversion_check;
 pub use decode::{canonicalize, decode_check, normalize_numbers};
 pub use default::{apply_defaults, fill_zeros};
-pub use embedded::coerce;
+pub use embedded::{coerce, prune_metadata};
 pub use format::has_format;
 pub use pattern::CompiledPattern;
 pub use prune::{drop_forbidden_nulls, drop_nulls, prune, unknown_fields};

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::{Schema, SchemaNode, SchemaRef, SchemaType};
 
+/// Unknown fields beyond this many are removed without being reported, so that a report takes little memory.
+pub(super) const UNKNOWN_REPORTED_MAX: usize = 100;
+
 /// Removes fields the schema does not declare and returns their paths, sorted.
 ///
 /// `apiVersion`, `kind` and `metadata` of the root and of embedded resources stay unless the schema describes them by
@@ -99,9 +102,11 @@ impl Pruner {
         if keep || is_envelope(at, key, root) {
             return true;
         }
-        let length = self.push_key(key);
-        self.unknown.push(self.path.clone());
-        self.path.truncate(length);
+        if self.unknown.len() < UNKNOWN_REPORTED_MAX {
+            let length = self.push_key(key);
+            self.unknown.push(self.path.clone());
+            self.path.truncate(length);
+        }
         false
     }
 

@@ -60,7 +60,7 @@ fn without_the_feature_no_models_appear() {
 }
 
 #[test]
-fn clusters_are_refused_in_the_words_of_karmada() {
+fn clusters_are_refused_with_the_messages_of_karmada() {
     check(json!({"syncMode": "Push", "apiEndpoint": "https://10.0.0.1:6443"}), &[]);
     check(
         json!({}),

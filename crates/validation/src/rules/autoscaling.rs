@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::cron;
 
-/// Karmada asks members for load, and there is no member to ask for what is outside all of them.
-const SOURCES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
+/// Metrics that exist without pods, so that they can start the first one.
+const SOURCES_WITHOUT_PODS: [&str; 2] = ["Object", "External"];
 
 pub fn default(autoscaler: &mut Object) {
     let Some(spec) = map_at(autoscaler.as_map_mut(), "spec") else { return };
@@ -40,24 +40,21 @@ fn fill_rules(behavior: &mut Map<String, Value>, direction: &str, policies: Valu
     behavior.insert(direction.to_owned(), Value::Object(rules));
 }
 
-/// As a HorizontalPodAutoscaler, without external metrics.
+/// As a HorizontalPodAutoscaler. Karmada has neither external metrics nor scaling to zero.
 pub fn validate(autoscaler: &Object) -> Vec<FieldError> {
     let rules = kinds::strategies::for_kind(&GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"));
-    let external: Vec<usize> = autoscaler
-        .items(&["spec", "metrics"])
-        .iter()
-        .enumerate()
-        .filter(|(_, metric)| metric["type"] == "External")
-        .map(|(index, _)| index)
-        .collect();
     let mut errors = rules.validate_create(autoscaler);
-    // Karmada asks neither for the group of what is scaled nor for metrics that could wake a workload from zero.
+    // Karmada does not require the group of the target; metrics for a scale of zero are checked below.
     errors.retain(|error| !error.path.as_str().ends_with(".apiVersion") && error.path.as_str() != "spec.metrics");
-    errors.retain(|error| !external.iter().any(|at| error.path.as_str().starts_with(&format!("spec.metrics[{at}]"))));
     let report = Report::new();
     let spec = report.field(autoscaler, "spec");
-    for at in external {
-        spec.field("metrics").index(at).field("type").not_supported(SOURCES);
+    if spec.field("minReplicas").int() == Some(0) {
+        let metrics = autoscaler.items(&["spec", "metrics"]);
+        let starts =
+            metrics.iter().filter_map(|metric| metric["type"].as_str()).any(|t| SOURCES_WITHOUT_PODS.contains(&t));
+        if starts {
+            errors.retain(|error| error.path.as_str() != "spec.minReplicas");
+        }
     }
     let status = report.field(autoscaler, "status");
     status.field("currentReplicas").non_negative();

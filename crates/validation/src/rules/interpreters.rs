@@ -116,25 +116,21 @@ fn validate_qualified_domain(name: Field<'_>) {
 
 fn validate_rule(rule: Field<'_>) {
     let operations = rule.field("operations");
-    refuse_beside_wildcard(operations, "operations");
+    operations.require();
+    operations.exclusive_wildcard("operations");
     for operation in operations.items() {
         operation.one_of(&OPERATIONS);
     }
-    refuse_beside_wildcard(rule.field("apiGroups"), "API groups");
+    let groups = rule.field("apiGroups");
+    groups.require();
+    groups.exclusive_wildcard("API groups");
     for (list, what) in [("apiVersions", "API versions"), ("kinds", "kinds")] {
-        refuse_beside_wildcard(rule.field(list), what);
-        for item in rule.field(list).items().filter(|item| item.text().is_empty()) {
+        let list = rule.field(list);
+        list.require();
+        list.exclusive_wildcard(what);
+        for item in list.items().filter(|item| item.text().is_empty()) {
             item.required("");
         }
-    }
-}
-
-fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
-    if list.is_empty() {
-        list.required("");
-    }
-    if list.len() > 1 && list.texts().any(|text| text == "*") {
-        list.invalid(format!("if '*' is present, must not specify other {what}"));
     }
 }
 

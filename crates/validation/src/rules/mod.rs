@@ -42,6 +42,8 @@ pub struct RuleSettings {
     pub allow_no_execute_taints: bool,
     /// The feature gate MultiplePodTemplatesScheduling.
     pub multiple_pod_templates: bool,
+    /// The feature gate MultiClusterService.
+    pub multi_cluster_service: bool,
 }
 
 /// A webhook's no.
@@ -175,13 +177,13 @@ pub fn warnings(write: &Write<'_>, object: &Object) -> Vec<String> {
     }
 }
 
-/// Returns a warning for an object that no controller handles yet.
-pub fn no_effect_warning(write: &Write<'_>, object: &Object) -> Option<String> {
-    let target = object.str_at(&["spec", "scaleTargetRef", "kind"]);
+/// Returns a warning for an object that no controller handles.
+pub fn no_effect_warning(settings: &RuleSettings, write: &Write<'_>, object: &Object) -> Option<String> {
+    if (write.resource.group.as_str(), write.resource.resource.as_str()) == (networking::GROUP, "multiclusterservices")
+    {
+        return services::no_effect_warning(object, settings.multi_cluster_service);
+    }
     let what = match (write.resource.group.as_str(), write.resource.resource.as_str()) {
-        (hpa::GROUP, "federatedhpas") => "FederatedHPA",
-        (hpa::GROUP, "cronfederatedhpas") if target == "FederatedHPA" => "spec.scaleTargetRef: scaling a FederatedHPA",
-        (networking::GROUP, "multiclusterservices") => "MultiClusterService",
         (networking::GROUP, "multiclusteringresses") => "MultiClusterIngress",
         _ => return None,
     };

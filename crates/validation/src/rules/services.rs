@@ -20,6 +20,16 @@ pub fn validate_ingress(ingress: &Object, old: Option<&Object>) -> Vec<FieldErro
     errors
 }
 
+/// Returns a warning for a MultiClusterService that is stored without effect.
+pub fn no_effect_warning(service: &Object, is_enabled: bool) -> Option<String> {
+    let is_type = |name: &str| service.items(&["spec", "types"]).iter().any(|ty| ty == name);
+    if is_type("LoadBalancer") {
+        return Some("spec.types: LoadBalancer has no effect without an external load balancer controller".to_owned());
+    }
+    (is_type("CrossCluster") && !is_enabled)
+        .then(|| "MultiClusterService has no effect while the feature gate MultiClusterService is off".to_owned())
+}
+
 pub fn validate_service(service: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let report = Report::new();
     let spec = report.field(service, "spec");

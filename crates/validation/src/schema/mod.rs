@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_and_field_says_what_it_is_for() {
+    fn every_type_and_field_has_a_description() {
         let schemas = Schemas::read();
         for (name, ty) in &schemas.types {
             assert!(!ty.about.is_empty(), "{name}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_objects_spell_quantities_and_times_in_one_way() {
+    fn typed_objects_normalize_quantities_and_times() {
         let mut cluster = serde_json::json!({"spec": {
             "resourceModels": [{"grade": 0, "ranges": [{"name": "cpu", "min": 0, "max": "2000m"}]}],
             "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00.5Z"}],

@@ -51,6 +51,7 @@ fn check(kind: &Kind, case: &Case) {
     let settings = RuleSettings {
         allow_no_execute_taints: case.allow_no_execute_taints,
         multiple_pod_templates: case.multiple_pod_templates,
+        multi_cluster_service: true,
     };
     let denied = rules::validate(&write, &object, &settings).err().map(|denial| denial.message);
     assert_eq!(denied, case.denied, "{place}");

@@ -1,7 +1,7 @@
 //! CEL expressions in admission: they must compile with the available variables, and to the expected type.
 
 use cel::types::opaque;
-use cel::{Env, EnvBuilder, Type};
+use cel::{Env, EnvBuilder, Library, Type};
 
 use crate::strategies::fields::Field;
 
@@ -33,7 +33,16 @@ impl ExpressionScope {
 
     /// The environment with a policy's own variables, given with their types.
     pub fn with_variables(self, known: &[(String, Type)]) -> Env {
-        self.environment().variable("variables", Type::object("kubernetes.variables", known.to_vec())).build()
+        self.composed(known).build()
+    }
+
+    /// The same, for expressions that build patches.
+    pub fn for_patches(self, known: &[(String, Type)]) -> Env {
+        self.composed(known).library(Library::Patches).build()
+    }
+
+    fn composed(self, known: &[(String, Type)]) -> EnvBuilder {
+        self.environment().variable("variables", Type::object("kubernetes.variables", known.to_vec()))
     }
 }
 
@@ -70,7 +79,15 @@ impl<'a> Variables<'a> {
     }
 
     fn env(self) -> Env {
-        let Some((variables, count)) = self.composed else { return self.scope().environment().build() };
+        match self.known_types() {
+            None => self.scope().environment().build(),
+            Some(known) => self.scope().with_variables(&known),
+        }
+    }
+
+    /// The policy's own variables with their types.
+    fn known_types(self) -> Option<Vec<(String, Type)>> {
+        let (variables, count) = self.composed?;
         // A variable sees those before it; an invalid one is reported at its position and unknown after it.
         let mut known: Vec<(String, Type)> = Vec::new();
         for variable in variables.items().take(count) {
@@ -78,7 +95,11 @@ impl<'a> Variables<'a> {
                 known.push((variable.field("name").text().to_owned(), program.result_type().clone()));
             }
         }
-        self.scope().with_variables(&known)
+        Some(known)
+    }
+
+    fn patch_env(self) -> Env {
+        self.scope().for_patches(&self.known_types().unwrap_or_default())
     }
 
     fn scope(self) -> ExpressionScope {
@@ -105,8 +126,22 @@ pub(super) fn check_any<'a>(field: Field<'a>, expression: &str, variables: Varia
     check(field, expression, variables, &[]);
 }
 
+/// Rejects an expression that does not compile to an apply configuration.
+pub(super) fn check_apply_configuration<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check_in(&variables.patch_env(), field, expression, &[Type::apply_configuration()]);
+}
+
+/// Rejects an expression that does not compile to a list of patch operations.
+pub(super) fn check_json_patch<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>) {
+    check_in(&variables.patch_env(), field, expression, &[Type::list(Type::json_patch())]);
+}
+
 fn check<'a>(field: Field<'a>, expression: &str, variables: Variables<'a>, wanted: &[Type]) {
-    let program = match variables.env().compile(expression) {
+    check_in(&variables.env(), field, expression, wanted);
+}
+
+fn check_in(env: &Env, field: Field<'_>, expression: &str, wanted: &[Type]) {
+    let program = match env.compile(expression) {
         Ok(program) => program,
         Err(error) => return field.invalid_as(expression, format!("compilation failed: {error}")),
     };

@@ -95,7 +95,7 @@ impl Policy {
             validate_variable(variable, variables.up_to(index));
         }
         if self.mutating {
-            validate_mutations(spec);
+            validate_mutations(spec, variables);
         } else {
             validate_validations(spec, policy.name(), variables);
         }
@@ -210,11 +210,7 @@ fn refuse_immutable_operations(constraints: Field<'_>) {
     }
 }
 
-fn is_blank(expression: &Value) -> bool {
-    expression.as_str().is_some_and(|text| text.trim().is_empty())
-}
-
-fn validate_mutations(spec: Field<'_>) {
+fn validate_mutations<'a>(spec: Field<'a>, variables: Variables<'a>) {
     let mutations = spec.field("mutations");
     mutations.require_because("mutations must contain at least one item");
     for mutation in mutations.items() {
@@ -228,8 +224,12 @@ fn validate_mutations(spec: Field<'_>) {
         };
         let patch = mutation.field(wanted);
         if patch.is_set() {
-            // Patches construct objects of types that depend on the request, so they are compiled when applied.
-            patch.field("expression").with(patch.field("expression").value().filter(|e| !is_blank(e))).require();
+            let expression = patch.field("expression");
+            match expression.text().trim() {
+                "" => expression.required(""),
+                trimmed if name == "JSONPatch" => expressions::check_json_patch(expression, trimmed, variables),
+                trimmed => expressions::check_apply_configuration(expression, trimmed, variables),
+            }
         } else {
             patch.required(&format!("must be specified when patchType is {name}"));
         }

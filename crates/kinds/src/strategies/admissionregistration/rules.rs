@@ -35,25 +35,19 @@ pub(super) fn default_match_resources(map: &mut Map<String, Value>, key: &str) {
 pub(super) fn validate_rule(rule: Field<'_>) {
     let operations = rule.field("operations");
     operations.require();
-    refuse_beside_wildcard(operations, "operations");
+    operations.exclusive_wildcard("operations");
     operations.items().for_each(|operation| operation.one_of(OPERATIONS));
     let groups = rule.field("apiGroups");
     groups.require();
-    refuse_beside_wildcard(groups, "API groups");
+    groups.exclusive_wildcard("API groups");
     let versions = rule.field("apiVersions");
     versions.require();
-    refuse_beside_wildcard(versions, "API versions");
+    versions.exclusive_wildcard("API versions");
     for version in versions.items() {
         version.require();
     }
     validate_resources(rule.field("resources"));
     rule.field("scope").optional_one_of(&["*", "Cluster", "Namespaced"]);
-}
-
-fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
-    if list.len() > 1 && list.texts().any(|item| item == "*") {
-        list.invalid(format!("if '*' is present, must not specify other {what}"));
-    }
 }
 
 fn validate_resources(resources: Field<'_>) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use object::conditions::{self, NewCondition};
 use object::{FieldError, FieldPath, Object, names};
 use serde_json::json;
 
@@ -34,17 +36,10 @@ impl Strategy for ApiService {
     /// A service without a backend is served locally and available from the start.
     fn prepare_create(&self, service: &mut Object, ctx: &WriteContext) {
         let local = service.get(&["spec", "service"]).is_none_or(serde_json::Value::is_null);
-        let status = match local {
-            false => json!({}),
-            true => json!({"conditions": [{
-                "type": "Available",
-                "status": "True",
-                "lastTransitionTime": object::time::format_seconds(ctx.now),
-                "reason": "Local",
-                "message": "Local APIServices are always available",
-            }]}),
-        };
-        service.set(&["status"], status);
+        service.set(&["status"], json!({}));
+        if local {
+            set_local(service, ctx.now);
+        }
     }
 
     fn validate_create(&self, service: &Object) -> Vec<FieldError> {
@@ -118,4 +113,10 @@ fn validate_target(spec: Field<'_>) {
     if insecure.flag() && !bundle.is_empty() {
         insecure.invalid("may not be true if caBundle is present");
     }
+}
+
+/// Marks a group version that this server serves itself as available.
+pub fn set_local(service: &mut Object, now: Timestamp) {
+    let message = "Local APIServices are always available";
+    conditions::set(service, &NewCondition { kind: "Available", status: "True", reason: "Local", message }, now);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use object::Object;
+use object::{Object, conditions};
 use serde_json::Value;
 
 use super::failure_policy::invalid;
@@ -15,8 +15,7 @@ pub fn is_true(job: &Object, kind: &str) -> bool {
 }
 
 fn has_status(job: &Object, kind: &str, status: &str) -> bool {
-    let mut conditions = job.items(&["status", "conditions"]).iter();
-    conditions.any(|c| c["type"].as_str() == Some(kind) && c["status"].as_str() == Some(status))
+    conditions::all(job).any(|condition| condition.kind() == kind && condition.status() == status)
 }
 
 fn is_finished(job: &Object) -> bool {

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_that_can_be_followed_have_no_problem() {
+    fn valid_schedules_have_no_error() {
         for schedule in [
             "* * * * *",
             "*/5 * * * *",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_known_by_their_names() {
+    fn time_zones_are_known_by_name() {
         assert_eq!(zone_problems("Europe/Berlin"), Vec::<String>::new());
         assert_eq!(zone_problems("Etc/UTC"), Vec::<String>::new());
         assert_eq!(zone_problems("Mars/Olympus"), ["unknown time zone Mars/Olympus"]);

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_pod_that_runs_is_given_time_to_end() {
+    fn only_a_running_pod_has_a_grace_period() {
         let pod = |node: &str, phase: &str| {
             Object::from_value(json!({
                 "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},

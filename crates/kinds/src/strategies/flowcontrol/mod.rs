@@ -138,7 +138,7 @@ fn validate_rule(rule: Field<'_>) {
         let urls = other.field("nonResourceURLs");
         urls.require_because("nonResourceURLs must contain at least one value");
         if urls.texts().any(|url| url == "*") {
-            refuse_beside_wildcard(urls, "non-resource URLs");
+            urls.exclusive_wildcard("non-resource URLs");
         } else {
             urls.items().for_each(validate_url);
         }
@@ -171,18 +171,12 @@ fn validate_subject(subject: Field<'_>) {
     }
 }
 
-fn refuse_beside_wildcard(list: Field<'_>, what: &str) {
-    if list.len() > 1 && list.texts().any(|item| item == "*") {
-        list.invalid(format!("if '*' is present, must not specify other {what}"));
-    }
-}
-
 fn validate_verbs(verbs: Field<'_>) {
     if !verbs.require_because("verbs must contain at least one value") {
         return;
     }
     if verbs.texts().any(|verb| verb == "*") {
-        refuse_beside_wildcard(verbs, "verbs");
+        verbs.exclusive_wildcard("verbs");
     } else if !verbs.texts().all(|verb| VERBS.contains(&verb)) {
         let shown = verbs.value().cloned().unwrap_or_default();
         verbs.push(FieldError::not_supported(verbs.field_path(), shown, VERBS));
@@ -193,14 +187,14 @@ fn validate_resource_rule(rule: Field<'_>) {
     validate_verbs(rule.field("verbs"));
     let (groups, resources) = (rule.field("apiGroups"), rule.field("resources"));
     groups.require_because("resource rules must supply at least one api group");
-    refuse_beside_wildcard(groups, "api groups");
+    groups.exclusive_wildcard("api groups");
     resources.require_because("resource rules must supply at least one resource");
-    refuse_beside_wildcard(resources, "resources");
+    resources.exclusive_wildcard("resources");
     let namespaces = rule.field("namespaces");
     if namespaces.is_empty() && !rule.field("clusterScope").flag() {
         namespaces.required("resource rules that are not cluster scoped must supply at least one namespace");
     } else if namespaces.texts().any(|namespace| namespace == "*") {
-        refuse_beside_wildcard(namespaces, "namespaces");
+        namespaces.exclusive_wildcard("namespaces");
     } else {
         const INTRO: &str = "each member of this list must be '*' or a DNS-1123 label; ";
         for namespace in namespaces.items() {

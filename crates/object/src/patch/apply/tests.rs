@@ -121,7 +121,7 @@ fn a_write_without_effect_keeps_times() {
 }
 
 #[test]
-fn managed_fields_sent_by_a_writer_are_judged() {
+fn managed_fields_sent_by_a_writer_are_validated() {
     let managed: &[&str] = &["metadata", "managedFields"];
     let entry = json!({"manager": "z", "operation": "Update", "apiVersion": "x/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}});
     let cases =

@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn json_gives_the_set_back(a in set()) {
+    fn sets_round_trip_through_json(a in set()) {
         prop_assert_eq!(Set::from_json(&a.to_json()), Ok(a));
     }
 }

@@ -89,7 +89,7 @@ fn maps_merge_by_default() {
 }
 
 #[test]
-fn bad_directives_get_the_answer_of_kube_apiserver() {
+fn invalid_directives_get_the_error_of_kube_apiserver() {
     let cases = [
         (
             json!({"map": {"a": 1}}),

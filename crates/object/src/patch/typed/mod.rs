@@ -1,5 +1,6 @@
 //! Objects seen through their schema for merging: leaves, keyed lists and open maps.
 
+mod atomics;
 mod check;
 mod compare;
 mod fields;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::fieldset::PathElement;
 use crate::schema::{ListType, Schema, SchemaRef, SchemaType};
 
+pub use atomics::atomic_fields;
 pub use check::check_typed;
 pub use compare::{Comparison, compare};
 pub use fields::{named_fields_as_members, reconcile_with_schema, to_field_set};
