@@ -207,7 +207,7 @@ fn pods_of_one_controller_are_spread_by_default() {
 }
 
 #[test]
-fn preferences_decide_among_nodes_that_would_do() {
+fn preferences_decide_among_feasible_nodes() {
     let reluctant = node("a", json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}));
     check(&[reluctant, node("b", json!({}))], &[], json!({}), "b");
     let nodes = [node("a", json!({})), node("b", labelled("disk", "ssd"))];
@@ -247,8 +247,8 @@ fn preemption_picks_the_least_harmful_node() {
     };
     check_preemption(&placed(1, 2), important(10, "3"), &[], (Some("a"), &["a1"], ""));
     check_preemption(&placed(2, 1), important(10, "2"), &[], (Some("b"), &["b2"], ""));
-    let nobody = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
-    check_preemption(&placed(10, 10), important(10, "3"), &[], (None, &[], nobody));
+    let no_victims = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
+    check_preemption(&placed(10, 10), important(10, "3"), &[], (None, &[], no_victims));
     let useless = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     check_preemption(&placed(1, 1), important(10, "5"), &[], (None, &[], useless));
     let never = merged(&[important(10, "3"), json!({"spec": {"preemptionPolicy": "Never"}})]);
@@ -285,7 +285,7 @@ fn capacity_is_reserved_for_the_nominated_pod() {
 }
 
 #[test]
-fn volumes_decide_which_nodes_will_do() {
+fn volumes_restrict_the_nodes() {
     let cluster = cluster(&[node("a", labelled("topology.kubernetes.io/zone", "z1")), node("b", json!({}))], &[]);
     let only = |name: &str| {
         placement::NodeSelector::read(&json!({"nodeSelectorTerms": [

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn status_and_bookkeeping_are_no_change() {
+    fn status_and_bookkeeping_are_not_changes() {
         check(json!({}), false, true);
         check(json!({"status": {"replicas": 1}}), false, true);
         check(json!({"status": null}), false, true);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn users_change_specs_and_labels_of_their_own() {
+    fn changes_of_specs_and_user_labels_are_user_changes() {
         check(json!({"spec": {"replicas": 2}, "metadata": {"generation": 2}}), true, false);
         check(json!({"metadata": {"labels": {"app": "other"}}}), true, false);
         check(json!({"metadata": {"labels": null}}), true, false);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_hold_nothing_else_may_come_and_go() {
+    fn maps_with_only_karmada_keys_are_not_changes() {
         let bare = object(json!({"metadata": {"labels": null, "annotations": null}}));
         let mut claimed = bare.clone();
         claimed.set_label("propagationpolicy.karmada.io/permanent-id", "1");

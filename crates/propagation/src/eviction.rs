@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 use crate::failover_history::History;
 use crate::state::{self, StateError};
 
-pub use crate::eviction::care::{Care, Standing, Standings, assess_with_care};
+pub use crate::eviction::care::{Care, ClusterState, ClusterStates, assess_with_care};
 
 /// Default time a copy stays in the cluster it is evicted from.
 pub const GRACEFUL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The outcome of one eviction task, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TaskOutcome {
     /// It is new; its time begins now.
     Begin,
     /// A user decided to keep the copy.
@@ -43,7 +43,7 @@ pub enum Fate {
     Returned,
 }
 
-impl Fate {
+impl TaskOutcome {
     /// Does the task stay?
     pub fn is_kept(self) -> bool {
         matches!(self, Self::Begin | Self::KeptByUser | Self::Wait { .. } | Self::InDoubt)
@@ -72,7 +72,7 @@ impl Fate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assessment {
     /// In the order of the tasks.
-    pub fates: Vec<Fate>,
+    pub outcomes: Vec<TaskOutcome>,
     /// Time until the next check when nothing changes.
     pub again_in: Option<Duration>,
 }
@@ -91,20 +91,20 @@ pub fn assess(
     let mut assessment = Assessment::default();
     for task in &spec.graceful_eviction_tasks {
         let timeout = timeout_of(task, timeout);
-        assessment.add(task, fate(task, now, timeout, is_healthy), timeout);
+        assessment.add(task, outcome(task, now, timeout, is_healthy), timeout);
     }
     assessment
 }
 
 impl Assessment {
-    fn add(&mut self, task: &GracefulEvictionTask, fate: Fate, timeout: Duration) {
-        let again_in = match fate {
-            Fate::Begin if task.suppress_deletion.is_none() => Some(timeout),
-            Fate::Wait { remaining } => Some(remaining),
+    fn add(&mut self, task: &GracefulEvictionTask, outcome: TaskOutcome, timeout: Duration) {
+        let again_in = match outcome {
+            TaskOutcome::Begin if task.suppress_deletion.is_none() => Some(timeout),
+            TaskOutcome::Wait { remaining } => Some(remaining),
             _ => None,
         };
         self.again_in = self.again_in.into_iter().chain(again_in).min();
-        self.fates.push(fate);
+        self.outcomes.push(outcome);
     }
 }
 
@@ -112,23 +112,23 @@ fn timeout_of(task: &GracefulEvictionTask, default: Duration) -> Duration {
     task.grace_period_seconds.map_or(default, |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-fn fate(task: &GracefulEvictionTask, now: Timestamp, timeout: Duration, is_healthy: bool) -> Fate {
-    let Some(began) = task.creation_timestamp.as_deref().and_then(parse) else { return Fate::Begin };
+fn outcome(task: &GracefulEvictionTask, now: Timestamp, timeout: Duration, is_healthy: bool) -> TaskOutcome {
+    let Some(began) = task.creation_timestamp.as_deref().and_then(parse) else { return TaskOutcome::Begin };
     match task.suppress_deletion {
-        Some(true) => return Fate::KeptByUser,
-        Some(false) => return Fate::ReleasedByUser,
+        Some(true) => return TaskOutcome::KeptByUser,
+        Some(false) => return TaskOutcome::ReleasedByUser,
         None => {}
     }
     let timeout = SignedDuration::try_from(timeout).unwrap_or(SignedDuration::MAX);
     let remaining = timeout.saturating_sub(now.duration_since(began));
     if remaining.is_negative() {
-        Fate::TimedOut
+        TaskOutcome::TimedOut
     } else if is_healthy {
-        Fate::HealthyElsewhere
+        TaskOutcome::HealthyElsewhere
     } else {
         // A moment more: a task whose time ends just now is not over it yet.
         let remaining = remaining.unsigned_abs() + Duration::from_millis(1);
-        Fate::Wait { remaining }
+        TaskOutcome::Wait { remaining }
     }
 }
 
@@ -144,7 +144,7 @@ pub struct Settled {
     /// The tasks that stay, as they are to be written.
     pub tasks: Vec<Value>,
     /// The members whose tasks go, and why.
-    pub ended: Vec<(String, Fate)>,
+    pub ended: Vec<(String, TaskOutcome)>,
     /// The scheduled clusters, when a cluster takes its share back.
     pub clusters: Option<Vec<Value>>,
 }
@@ -152,9 +152,9 @@ pub struct Settled {
 pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> Settled {
     let tasks = binding.items(&["spec", "gracefulEvictionTasks"]);
     let mut settled = Settled::default();
-    for (task, fate) in tasks.iter().zip(&assessment.fates) {
+    for (task, outcome) in tasks.iter().zip(&assessment.outcomes) {
         let cluster = task["fromCluster"].as_str().unwrap_or_default();
-        if *fate == Fate::Returned {
+        if *outcome == TaskOutcome::Returned {
             let scheduled = binding.items(&["spec", "clusters"]);
             let mut target = json!({"name": cluster});
             if !task["replicas"].is_null() {
@@ -162,12 +162,12 @@ pub fn settle(binding: &Object, assessment: &Assessment, now: Timestamp) -> Sett
             }
             settled.clusters.get_or_insert_with(|| scheduled.to_vec()).push(target);
         }
-        if !fate.is_kept() {
-            settled.ended.push((cluster.to_owned(), *fate));
+        if !outcome.is_kept() {
+            settled.ended.push((cluster.to_owned(), *outcome));
             continue;
         }
         let mut task = task.clone();
-        if *fate == Fate::Begin {
+        if *outcome == TaskOutcome::Begin {
             task["creationTimestamp"] = format_seconds(now).into();
         }
         settled.tasks.push(task);

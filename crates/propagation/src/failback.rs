@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_policy_wants_is_read_or_refused() {
+    fn failback_settings_of_a_policy_are_parsed_or_refused() {
         let read = |text: &str| Failback::parse(text).expect(text).map(|wanted| (wanted.after.as_secs(), wanted.rate));
         assert_eq!(read(""), None);
         assert_eq!(read("false"), None);
@@ -119,7 +119,7 @@ mod tests {
             replicas: has,
             ..GracefulEvictionTask::default()
         };
-        let target = TargetCluster { name: "robbinsdale".to_owned(), replicas: 2 };
+        let target = TargetCluster { name: "robbinsdale".to_owned(), replicas: 2, ..TargetCluster::default() };
         let mut spec = BindingSpec {
             replicas,
             clusters: vec![target.clone()],
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_gives_some_back_keeps_what_it_had_for_the_time_being() {
+    fn a_cluster_keeps_its_replicas_during_failback() {
         check_held(4, REASON_FAILBACK, Some(4), 4);
         check_held(3, REASON_FAILBACK, Some(4), 3);
         check_held(0, REASON_FAILBACK, Some(4), 2);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_well_since_the_last_thing_that_was_wrong_with_it() {
+    fn a_cluster_is_healthy_since_its_last_problem() {
         let (noon, one) = ("2026-11-16T12:00:00Z", "2026-11-16T13:00:00Z");
         let condition =
             |kind: &str, status: &str, time: &str| json!({"type": kind, "status": status, "lastTransitionTime": time});

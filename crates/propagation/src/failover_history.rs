@@ -105,7 +105,13 @@ mod tests {
     }
 
     fn targets(list: &[(&str, i32)]) -> Vec<TargetCluster> {
-        list.iter().map(|(name, replicas)| TargetCluster { name: (*name).to_owned(), replicas: *replicas }).collect()
+        list.iter()
+            .map(|(name, replicas)| TargetCluster {
+                name: (*name).to_owned(),
+                replicas: *replicas,
+                ..TargetCluster::default()
+            })
+            .collect()
     }
 
     fn because(reason: &str) -> Eviction {
@@ -117,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_told_from_its_cause_to_its_end() {
+    fn a_move_is_recorded_from_cause_to_end() {
         let mut history = History::default();
         history.begin("ottawa", Some(2), &because("TaintUntolerated"), at(0));
         assert!(left(&history, &[]).is_empty(), "it may go back: it is not placed yet");
@@ -136,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_back_is_no_longer_away() {
+    fn a_returned_workload_is_no_longer_failed_over() {
         let mut history = History::default();
         history.begin("ottawa", None, &because("TaintUntolerated"), at(0));
         history.place(&[], &targets(&[("robbinsdale", 2)]), at(1));
@@ -148,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_that_was_taken_back_leaves_nothing_behind() {
+    fn a_cancelled_eviction_leaves_no_record() {
         let mut history = History::default();
         history.begin("ottawa", Some(1), &because("TaintUntolerated"), at(0));
         assert!(history.end("ottawa", "Returned", true, at(3)));
@@ -156,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eldest_moves_are_forgotten_and_nonsense_is_none() {
+    fn the_oldest_moves_are_dropped_and_invalid_history_is_empty() {
         let mut history = History::default();
         for second in 0..25 {
             history.begin(&format!("m{second}"), None, &because("x"), at(second));

@@ -16,6 +16,7 @@ pub mod policy_preemption;
 pub mod policy_selector;
 pub mod quota;
 pub mod rollup;
+pub mod services;
 pub mod skipped_apis;
 pub mod skipped_namespaces;
 pub mod state;

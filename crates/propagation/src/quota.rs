@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_uses_its_request_for_every_replica_that_is_assigned() {
+    fn usage_is_the_request_times_the_assigned_replicas() {
         let requirements = json!({"resourceRequest": {"cpu": "100m", "memory": "64Mi", "none": "0"}});
         let clusters = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}]);
         check(
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_used_as_a_set_in_every_cluster() {
+    fn components_count_as_a_set_in_every_cluster() {
         let component = |replicas: i32, cpu: &str| json!({"name": cpu, "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}});
         let components = json!([component(1, "1"), component(4, "500m"), {"name": "idle", "replicas": 2}]);
         let clusters = json!([{"name": "m1"}, {"name": "m2"}]);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_limits_what_it_names() {
+    fn a_quota_limits_the_resources_it_names() {
         let overall = ResourceList::from([("cpu".to_owned(), Default::default())]);
         let amounts = Amounts::from([("cpu".to_owned(), Quantity::default()), ("gpu".to_owned(), Quantity::default())]);
         assert_eq!(limited_by(amounts, &overall).into_keys().collect::<Vec<_>>(), ["cpu"]);

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_values_and_missing_ones_are_errors() {
+    fn paths_select_values_and_missing_ones_are_errors() {
         check("{.jobStatus.jobID}", Ok("j-1"));
         check("{ .jobStatus.tries }", Ok("3"));
         check("{$.jobStatus['jobID']}", Ok("j-1"));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_toleration_to_run_out_decides() {
+    fn the_first_expiring_toleration_decides() {
         let wait = |seconds: u64| TaintVerdict::StayFor(Duration::from_secs(seconds));
         check(&[taint("a", Some(90))], &[], TaintVerdict::Leave);
         check(&[taint("a", Some(90))], &[tolerate("b", None)], TaintVerdict::Leave);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_clusters_are_tolerated_as_long_as_the_policy_or_the_plane_says() {
+    fn lost_clusters_are_tolerated_for_the_time_of_the_policy_or_the_default() {
         let wait = |seconds: u64| TaintVerdict::StayFor(Duration::from_secs(seconds));
         let check = |own: &[Toleration], failover: Option<&FailoverBehavior>, taint: &Taint, expected: TaintVerdict| {
             let tolerated = tolerations(own, failover, &DefaultTolerations::default());

@@ -66,7 +66,9 @@ pub struct DesiredWork {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     /// Labels and annotations that name a binding of the other scope. An existing Work loses them.
-    stale: [&'static [&'static str]; 2],
+    pub(crate) stale: [&'static [&'static str]; 2],
+    /// Added to those of an existing Work.
+    pub finalizers: Vec<&'static str>,
     /// Set when the Work is made, never changed afterwards.
     pub owner: Option<Value>,
     pub suspend_dispatching: Option<bool>,
@@ -95,9 +97,14 @@ pub enum WorkError {
 
 impl DesiredWork {
     /// A Work that carries any object to a member.
-    pub fn new(cluster: &str, mut manifest: Object) -> Self {
-        let namespace = execution_namespace(cluster);
+    pub fn new(cluster: &str, manifest: Object) -> Self {
         let name = work_name(manifest.kind(), manifest.name(), manifest.namespace());
+        Self::named(cluster, name, manifest)
+    }
+
+    /// A Work whose name does not follow from the object it carries.
+    pub fn named(cluster: &str, name: String, mut manifest: Object) -> Self {
+        let namespace = execution_namespace(cluster);
         let uid = manifest.uid().to_owned();
         manifest.set_label(LABEL_MANAGED, "true");
         manifest.set_annotation(ANNOTATION_TEMPLATE_UID, &uid);
@@ -110,6 +117,7 @@ impl DesiredWork {
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             stale: [&[], &[]],
+            finalizers: vec![FINALIZER_EXECUTION],
             owner: None,
             suspend_dispatching: None,
             preserve_resources: None,
@@ -167,8 +175,10 @@ impl DesiredWork {
         let [stale_labels, stale_annotations] = self.stale;
         put_missing(&mut metadata, "labels", &self.labels, stale_labels, |key| existing.label(key));
         put_missing(&mut metadata, "annotations", &self.annotations, stale_annotations, |key| existing.annotation(key));
-        if !existing.has_finalizer(FINALIZER_EXECUTION) {
-            let finalizers: Vec<&str> = existing.finalizers().chain([FINALIZER_EXECUTION]).collect();
+        let is_missing = |finalizer: &&str| !existing.has_finalizer(finalizer);
+        let missing: Vec<&str> = self.finalizers.iter().copied().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let finalizers: Vec<&str> = existing.finalizers().chain(missing).collect();
             metadata.insert("finalizers".to_owned(), finalizers.into());
         }
         let mut spec = Map::new();
@@ -198,7 +208,9 @@ impl DesiredWork {
     fn into_object(mut self) -> Object {
         record_managed(&mut self.manifest, self.labels.get(LABEL_WORK_ID).map(String::as_str));
         let mut work = WORKS.object(&self.namespace, &self.name);
-        work.set(&["metadata", "finalizers"], vec![Value::from(FINALIZER_EXECUTION)]);
+        if !self.finalizers.is_empty() {
+            work.set(&["metadata", "finalizers"], json!(self.finalizers));
+        }
         if !self.labels.is_empty() {
             work.set(&["metadata", "labels"], json!(self.labels));
         }

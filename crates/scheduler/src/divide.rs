@@ -1,8 +1,9 @@
 //! Divides the replicas among the selected clusters.
 
 use api::policy::{Placement, StaticClusterWeight};
-use api::work::{BindingSpec, TargetCluster};
+use api::work::{BindingSpec, Component, TargetCluster, TargetComponent};
 
+use crate::estimate::places_whole_sets;
 use crate::explanation::{Division, Listener, TURNS_MAX, Weight};
 use crate::filter::observed_term;
 use crate::schedule::{Request, ScheduleError};
@@ -114,8 +115,8 @@ impl<L: Listener> Work<'_, '_, L> {
         let mut shares = Vec::new();
         for order in orders {
             let tier: Vec<Pick> = picks.iter().filter(|pick| pick.overflow_order == order).copied().collect();
-            let room: i64 = tier.iter().map(|pick| pick.available).sum();
-            let replicas = left.min(room);
+            let capacity: i64 = tier.iter().map(|pick| pick.available).sum();
+            let replicas = left.min(capacity);
             shares.extend(self.one_tier(&tier, i32::try_from(replicas).unwrap_or(i32::MAX))?);
             left -= replicas;
             if left <= 0 {
@@ -137,7 +138,7 @@ impl<L: Listener> Work<'_, '_, L> {
                 all
             }
             DivisionStrategy::StaticWeight => self.by_static_weight(picks, replicas),
-            DivisionStrategy::Aggregated | DivisionStrategy::DynamicWeight => self.by_room(picks, replicas)?,
+            DivisionStrategy::Aggregated | DivisionStrategy::DynamicWeight => self.by_capacity(picks, replicas)?,
             DivisionStrategy::Unknown => {
                 let strategy = self.placement.replica_scheduling.clone().unwrap_or_default();
                 return Err(failed(&format!(
@@ -191,7 +192,7 @@ impl<L: Listener> Work<'_, '_, L> {
     }
 
     /// By free capacity: running replicas stay, unless a fresh placement was requested.
-    fn by_room(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
+    fn by_capacity(&mut self, picks: &[Pick], replicas: i32) -> Result<Vec<Share>, ScheduleError> {
         let had: Vec<Share> = self
             .spec
             .clusters
@@ -202,18 +203,24 @@ impl<L: Listener> Work<'_, '_, L> {
         let assigned: i64 = had.iter().map(|(_, replicas)| i64::from(*replicas)).sum();
         let had_in = |place: usize| had.iter().find(|(own, _)| *own == place).map_or(0, |(_, replicas)| *replicas);
         if self.is_fresh {
-            let room =
+            let capacity =
                 picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable) + i64::from(had_in(pick.place))));
-            return self.fill("fresh placement, by total capacity", replicas, room.collect(), &[], "do fresh scale");
+            return self.fill(
+                "fresh placement, by total capacity",
+                replicas,
+                capacity.collect(),
+                &[],
+                "do fresh scale",
+            );
         }
         if assigned > i64::from(replicas) {
-            let room = had.iter().map(|(place, replicas)| (*place, i64::from(*replicas)));
-            return self.fill("scaled down, by current replicas", replicas, room.collect(), &[], "scale down");
+            let capacity = had.iter().map(|(place, replicas)| (*place, i64::from(*replicas)));
+            return self.fill("scaled down, by current replicas", replicas, capacity.collect(), &[], "scale down");
         }
         if assigned < i64::from(replicas) {
             let more = i32::try_from(i64::from(replicas) - assigned).unwrap_or(i32::MAX);
-            let room = picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable))).collect();
-            return self.fill("scaled up, by free capacity", more, room, &had, "scale up");
+            let capacity = picks.iter().map(|pick| (pick.place, i64::from(pick.allocatable))).collect();
+            return self.fill("scaled up, by free capacity", more, capacity, &had, "scale up");
         }
         self.report(self.strategy.name(), "as before: the clusters have them all", replicas, &had);
         Ok(had)
@@ -224,13 +231,13 @@ impl<L: Listener> Work<'_, '_, L> {
         &mut self,
         step: &str,
         replicas: i32,
-        mut room: Vec<(usize, i64)>,
+        mut capacity: Vec<(usize, i64)>,
         kept: &[Share],
         action: &str,
     ) -> Result<Vec<Share>, ScheduleError> {
         // Stable: clusters of equal capacity keep the order of the candidates.
-        room.sort_by_key(|(_, room)| std::cmp::Reverse(*room));
-        let total: i64 = room.iter().map(|(_, room)| *room).sum();
+        capacity.sort_by_key(|(_, capacity)| std::cmp::Reverse(*capacity));
+        let total: i64 = capacity.iter().map(|(_, capacity)| *capacity).sum();
         if total < i64::from(replicas) {
             return Err(not_enough(&format!(
                 "failed to {action}: Clusters available replicas {total} are not enough to schedule."
@@ -239,15 +246,15 @@ impl<L: Listener> Work<'_, '_, L> {
         if self.strategy == DivisionStrategy::Aggregated {
             // As few clusters as possible: those that already have replicas first.
             let has_some = |place: usize| kept.iter().any(|(own, replicas)| *own == place && *replicas > 0);
-            room.sort_by_key(|(place, _)| !has_some(*place));
+            capacity.sort_by_key(|(place, _)| !has_some(*place));
             let mut sum = 0;
-            let needed = room.iter().position(|(_, room)| {
-                sum += room;
+            let needed = capacity.iter().position(|(_, capacity)| {
+                sum += capacity;
                 sum >= i64::from(replicas)
             });
-            room.truncate(needed.map_or(room.len(), |last| last + 1));
+            capacity.truncate(needed.map_or(capacity.len(), |last| last + 1));
         }
-        Ok(self.share(step, replicas, &room, kept))
+        Ok(self.share(step, replicas, &capacity, kept))
     }
 
     /// Webster's division, plus the kept replicas.
@@ -303,10 +310,26 @@ fn weight_of(snapshot: &ClusterSnapshot, place: usize, weight: i64) -> Weight {
 }
 
 /// Shares with the names of their clusters.
-pub(crate) fn named(snapshot: &ClusterSnapshot, shares: &[Share]) -> Vec<TargetCluster> {
-    let target =
-        |(place, replicas): &Share| TargetCluster { name: snapshot.members[*place].name.clone(), replicas: *replicas };
+fn named(snapshot: &ClusterSnapshot, shares: &[Share]) -> Vec<TargetCluster> {
+    let target = |(place, replicas): &Share| TargetCluster {
+        name: snapshot.members[*place].name.clone(),
+        replicas: *replicas,
+        components: Vec::new(),
+    };
     shares.iter().map(target).collect()
+}
+
+/// The result: the shares and, for a set that is placed as a whole, the replicas of its components.
+pub(crate) fn targets_of(snapshot: &ClusterSnapshot, request: &Request<'_>, shares: &[Share]) -> Vec<TargetCluster> {
+    let Request { spec, options, .. } = request;
+    let mut targets = named(snapshot, shares);
+    if options.component_results && spec.components.len() > 1 && places_whole_sets(spec, options) {
+        let component = |own: &Component| TargetComponent { name: own.name.clone(), replicas: own.replicas };
+        for target in &mut targets {
+            target.components = spec.components.iter().map(component).collect();
+        }
+    }
+    targets
 }
 
 fn failed(message: &str) -> ScheduleError {

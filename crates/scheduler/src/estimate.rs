@@ -9,6 +9,8 @@ use crate::snapshot::{ClusterSnapshot, Member};
 
 pub const GENERAL: &str = "general-estimator";
 pub const ACCURATE: &str = "scheduler-estimator";
+/// An estimator of the member, asked over gRPC.
+pub const REMOTE: &str = "karmada-scheduler-estimator";
 /// A plugin of the accurate estimator, reported separately because it is another reason.
 pub const QUOTAS: &str = "ResourceQuotaEstimator";
 
@@ -23,7 +25,7 @@ pub(crate) enum EstimateRequest<'a> {
 }
 
 /// Reports whether the workload is placed as a whole, in one cluster.
-pub(crate) fn is_set(spec: &BindingSpec, options: &SchedulerOptions) -> bool {
+pub fn places_whole_sets(spec: &BindingSpec, options: &SchedulerOptions) -> bool {
     let constraints = spec.placement.iter().flat_map(|placement| &placement.spread_constraints);
     options.multiple_pod_templates
         && !spec.components.is_empty()
@@ -38,7 +40,7 @@ impl<'a> EstimateRequest<'a> {
         if spec.replicas == 0 && spec.components.is_empty() {
             return Self::Nothing;
         }
-        if is_set(spec, request.options) {
+        if places_whole_sets(spec, request.options) {
             return Self::Sets(parts_of(spec));
         }
         let has_requirements = spec.replica_requirements.is_some();
@@ -50,7 +52,7 @@ impl<'a> EstimateRequest<'a> {
         if matches!(self, Self::Nothing) {
             return i32::MAX;
         }
-        let least = self.estimates(snapshot, member, request.options).into_iter().flatten().min();
+        let least = self.estimates(snapshot, member, request).into_iter().flatten().min();
         match least.unwrap_or(i32::MAX) {
             i32::MAX => request.spec.replicas,
             number => number,
@@ -58,28 +60,32 @@ impl<'a> EstimateRequest<'a> {
     }
 
     /// The estimate of each estimator; `None` if it does not apply.
-    fn estimates(&self, snapshot: &ClusterSnapshot, member: &Member, options: &SchedulerOptions) -> [Option<i32>; 3] {
+    fn estimates(&self, snapshot: &ClusterSnapshot, member: &Member, request: &Request<'_>) -> [Option<i32>; 4] {
+        let options = request.options;
+        let answer = request.answers.and_then(|answers| answers.get(&member.name).copied());
         let (free, nodes) = (&member.free, member.nodes.as_ref());
         let has_nodes = options.estimate_from_nodes && free.has_nodes();
         let has_quotas = has_nodes && options.resource_quotas;
         match self {
-            Self::Nothing => [None, None, None],
+            Self::Nothing => [None, None, None, None],
             Self::Replicas { wanted, has_requirements } => [
                 Some(free.by_summary(has_requirements.then_some(wanted), options.resource_models)),
                 if has_nodes { free.by_nodes(nodes, wanted) } else { None },
                 if has_quotas { free.by_quotas(nodes, wanted.demand()) } else { None },
+                answer,
             ],
             Self::Sets(parts) => [
                 Some(free.sets_by_summary(&snapshot.resources, parts, options.resource_models)),
                 if has_nodes { free.sets_by_nodes(nodes, &snapshot.resources, parts) } else { None },
                 if has_quotas { free.sets_by_quotas(nodes, parts) } else { None },
+                answer,
             ],
         }
     }
 
     /// The estimates with the names of their estimators.
-    pub fn explain(&self, snapshot: &ClusterSnapshot, member: &Member, options: &SchedulerOptions) -> Vec<Estimate> {
-        let named = [GENERAL, ACCURATE, QUOTAS].into_iter().zip(self.estimates(snapshot, member, options));
+    pub fn explain(&self, snapshot: &ClusterSnapshot, member: &Member, request: &Request<'_>) -> Vec<Estimate> {
+        let named = [GENERAL, ACCURATE, QUOTAS, REMOTE].into_iter().zip(self.estimates(snapshot, member, request));
         named
             .filter_map(|(name, replicas)| Some(Estimate { estimator: name.to_owned(), replicas: replicas? }))
             .collect()

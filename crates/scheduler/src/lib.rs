@@ -20,11 +20,14 @@ mod snapshot;
 mod spread;
 mod webster;
 
+pub use estimate::places_whole_sets;
 pub use explanation::{Explanation, ScheduleStage};
 pub use need::{Need, need};
 pub use plugins::{Plugin, Plugins};
 pub use reservations::RESERVATION_LIFE;
-pub use schedule::{Decision, Peers, Request, ScheduleError, SchedulerOptions, explain, explain_timed, schedule};
+pub use schedule::{
+    Decision, Peers, Request, ScheduleError, SchedulerOptions, candidates, explain, explain_timed, schedule,
+};
 pub use snapshot::ClusterSnapshot;
 
 /// Message of the `Scheduled` condition on success.

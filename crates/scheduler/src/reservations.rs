@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use api::work::{AggregatedStatusItem, BindingSpec, TargetCluster};
+use api::work::{AggregatedStatusItem, BindingSpec, Component, TargetCluster};
 use jiff::Timestamp;
 
 use crate::capacity::{ComponentDemand, parts_in_cluster};
@@ -13,6 +13,8 @@ use crate::snapshot::ClusterSnapshot;
 pub const RESERVATION_LIFE: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 /// Reservations kept per cluster; beyond this the oldest are dropped.
 pub const RESERVATIONS_PER_CLUSTER_MAX: usize = 10_000;
+/// Reservations that one request to an estimator names.
+const ASSUMED_MAX: usize = 1000;
 
 /// All reservations, by cluster and then by binding.
 #[derive(Default)]
@@ -22,6 +24,9 @@ pub(crate) struct Reserved {
 
 struct Reservation {
     parts: Vec<ComponentDemand>,
+    /// The same for estimators of the members; empty unless they are asked.
+    assumed: Vec<Component>,
+    namespace: String,
     replicas: i64,
     expires: Timestamp,
     /// The version of the cluster's capacity when it was made.
@@ -82,6 +87,8 @@ impl ClusterSnapshot {
         }
         let reservation = Reservation {
             parts: parts_in_cluster(spec, replicas),
+            assumed: if self.keeps_assumed { assumed_of(spec, replicas) } else { Vec::new() },
+            namespace: spec.resource.namespace.clone(),
             replicas,
             expires: now.checked_add(RESERVATION_LIFE).unwrap_or(Timestamp::MAX),
             capacity_version: member.capacity_version,
@@ -143,6 +150,20 @@ impl ClusterSnapshot {
         }
     }
 
+    /// Keeps the requirements of reservations, for estimators of the members.
+    pub fn keep_assumed(&mut self) {
+        self.keeps_assumed = true;
+    }
+
+    /// Returns the reservations in a cluster, each with its namespace; only after `keep_assumed`.
+    pub fn assumed_in(&self, cluster: &str) -> Vec<(String, Vec<Component>)> {
+        let own = self.reserved.by_cluster.get(cluster).into_iter().flat_map(BTreeMap::values);
+        own.filter(|reservation| !reservation.assumed.is_empty())
+            .take(ASSUMED_MAX)
+            .map(|reservation| (reservation.namespace.clone(), reservation.assumed.clone()))
+            .collect()
+    }
+
     /// Reports whether the binding has a reservation in the cluster.
     pub fn has_reserved(&self, binding: &str, cluster: &str) -> bool {
         self.reserved.by_cluster.get(cluster).is_some_and(|own| own.contains_key(binding))
@@ -171,6 +192,16 @@ impl ClusterSnapshot {
             self.members[at].is_stale = true;
         }
     }
+}
+
+/// The replicas of a binding in a cluster, as components.
+fn assumed_of(spec: &BindingSpec, replicas: i64) -> Vec<Component> {
+    if !spec.components.is_empty() {
+        return spec.components.clone();
+    }
+    let replicas = i32::try_from(replicas).unwrap_or(i32::MAX);
+    let name = spec.resource.name.clone();
+    vec![Component { name, replicas, replica_requirements: spec.replica_requirements.clone() }]
 }
 
 /// The increase of a target: in replicas, or 1 for a set of components that is new there.

@@ -1,16 +1,19 @@
 //! One decision: filter, score, select, divide, for each of the ordered affinity groups.
 
+use std::collections::BTreeMap;
+
 use api::features::Features;
 use api::policy::Placement;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
 use thiserror::Error;
 
 use crate::capacity::Demand;
-use crate::divide::{divide, named};
+use crate::divide::{divide, targets_of};
 use crate::estimate::EstimateRequest;
 use crate::explanation::{Candidate, Explanation, Listener, NoListener, ScheduleStage, Score, TimedExplanation};
 use crate::filter::{filter, overflow_sets};
 use crate::plugins::Plugins;
+use crate::set::ClusterSet;
 use crate::snapshot::ClusterSnapshot;
 use crate::spread::{Pick, select};
 
@@ -33,6 +36,10 @@ pub struct SchedulerOptions {
     pub resource_quotas: bool,
     /// Selected clusters get the workload even without a replica.
     pub empty_workload_propagation: bool,
+    /// A requested rescheduling begins at the first affinity group, as in Karmada 1.19.
+    pub reschedule_from_first: bool,
+    /// The result has the replicas of each component, as in Karmada 1.19.
+    pub component_results: bool,
 }
 
 impl SchedulerOptions {
@@ -45,6 +52,8 @@ impl SchedulerOptions {
             estimate_from_nodes: true,
             resource_quotas: features.resource_quota_estimate,
             empty_workload_propagation: false,
+            reschedule_from_first: features.reschedule_from_first,
+            component_results: features.component_results,
         }
     }
 }
@@ -69,6 +78,8 @@ pub struct Request<'a> {
     pub status: &'a BindingStatus,
     pub peers: &'a Peers,
     pub options: &'a SchedulerOptions,
+    /// Answers of estimators of the members, by cluster; a cluster without an answer is not limited by them.
+    pub answers: Option<&'a BTreeMap<String, i32>>,
 }
 
 impl Request<'_> {
@@ -155,8 +166,7 @@ fn decide(snapshot: &ClusterSnapshot, request: &Request<'_>, listener: &mut impl
         let result = attempt(snapshot, request, placement, listener);
         return Decision { result, affinity_name: observed.clone(), failed_groups: Vec::new() };
     }
-    // Earlier groups that failed are not retried until the placement changes.
-    let start = placement.cluster_affinities.iter().position(|term| term.affinity_name == *observed).unwrap_or(0);
+    let start = first_group(request, placement);
     let mut failed_groups = Vec::new();
     let mut status =
         BindingStatus { last_scheduled_time: request.status.last_scheduled_time.clone(), ..BindingStatus::default() };
@@ -172,6 +182,31 @@ fn decide(snapshot: &ClusterSnapshot, request: &Request<'_>, listener: &mut impl
     let first = failed_groups.first().map(|(_, error)| error.clone());
     let error = first.unwrap_or_else(|| ScheduleError::Failed("no affinity group".to_owned()));
     Decision { result: Err(error), affinity_name: observed.clone(), failed_groups }
+}
+
+/// The affinity group to begin with. Earlier groups that failed are not retried until the placement changes or, with the
+/// option, a rescheduling is requested.
+fn first_group(request: &Request<'_>, placement: &Placement) -> usize {
+    if request.options.reschedule_from_first && request.is_reschedule() {
+        return 0;
+    }
+    let observed = &request.status.scheduler_observed_affinity_name;
+    placement.cluster_affinities.iter().position(|term| term.affinity_name == *observed).unwrap_or(0)
+}
+
+/// The clusters that a decision may choose from: those that pass the filters, of all affinity groups it may try.
+pub fn candidates(snapshot: &ClusterSnapshot, request: &Request<'_>) -> Vec<String> {
+    let Some(placement) = &request.spec.placement else { return Vec::new() };
+    let mut all = ClusterSet::empty(snapshot.len());
+    if placement.cluster_affinities.is_empty() {
+        all.unite(&filter(snapshot, request, placement).feasible);
+    }
+    let mut status = request.status.clone();
+    for term in placement.cluster_affinities.iter().skip(first_group(request, placement)) {
+        status.scheduler_observed_affinity_name.clone_from(&term.affinity_name);
+        all.unite(&filter(snapshot, &Request { status: &status, ..*request }, placement).feasible);
+    }
+    all.iter().map(|place| snapshot.members[place].name.clone()).collect()
 }
 
 fn attempt(
@@ -199,7 +234,7 @@ fn attempt(
         listener.passed(ScheduleStage::Select);
         let divided = selected.and_then(|picks| divide(snapshot, request, placement, &picks, listener));
         listener.passed(ScheduleStage::AssignReplicas);
-        divided.map(|shares| named(snapshot, &shares))
+        divided.map(|shares| targets_of(snapshot, request, &shares))
     };
     if let Err(error) = &result {
         listener.report(|attempt| attempt.error = error.to_string());
@@ -212,7 +247,7 @@ fn score(
     snapshot: &ClusterSnapshot,
     request: &Request<'_>,
     placement: &Placement,
-    feasible: &crate::set::ClusterSet,
+    feasible: &ClusterSet,
     listener: &mut impl Listener,
 ) -> Vec<Pick> {
     let spec = request.spec;
@@ -253,7 +288,7 @@ fn score(
             Candidate {
                 cluster: member.name.clone(),
                 scores: scores.into_iter().filter_map(named).collect(),
-                estimates: question.explain(snapshot, member, request.options),
+                estimates: question.explain(snapshot, member, request),
                 allocatable: pick.allocatable,
                 available: pick.available,
                 overflow_order: pick.overflow_order,

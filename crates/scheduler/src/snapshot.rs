@@ -22,6 +22,8 @@ pub struct ClusterSnapshot {
     pub(crate) reserved: Reserved,
     pub(crate) shape: Shape,
     pub(crate) affinities: AffinityCache,
+    /// Reservations keep their requirements.
+    pub(crate) keeps_assumed: bool,
     /// The clusters have changed in more than their capacity since `shape` was computed.
     is_shape_stale: bool,
 }
@@ -144,6 +146,11 @@ impl ClusterSnapshot {
     /// Reports whether a cluster is being deleted.
     pub fn is_leaving(&self, cluster: &str) -> bool {
         self.place(cluster).is_some_and(|at| self.members[at].object.is_deleting())
+    }
+
+    /// Reports whether a cluster is in sync mode Pull.
+    pub fn is_pull(&self, cluster: &str) -> bool {
+        self.place(cluster).is_some_and(|at| self.members[at].spec.sync_mode == api::cluster::SyncMode::Pull)
     }
 
     pub fn has(&self, cluster: &str) -> bool {

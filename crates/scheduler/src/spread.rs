@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::policy::{Placement, SpreadConstraint};
 
 use crate::divide::DivisionStrategy;
-use crate::estimate::is_set;
+use crate::estimate::places_whole_sets;
 use crate::explanation::{GroupScore, Listener, Selection};
 use crate::groups::{SpreadGroup, pick_groups};
 use crate::schedule::{Request, ScheduleError};
@@ -49,7 +49,7 @@ pub(crate) fn select(
         report(snapshot, listener, "every candidate: static weights take no account of spread constraints", &picks);
         picks
     } else {
-        let need = if is_set(request.spec, request.options) { 1 } else { i64::from(request.spec.replicas) };
+        let need = if places_whole_sets(request.spec, request.options) { 1 } else { i64::from(request.spec.replicas) };
         // Every cluster gets all replicas, regardless of capacity.
         let need = (strategy != DivisionStrategy::Duplicated).then_some(need);
         by_constraints(snapshot, request, placement, picks, need, listener)?

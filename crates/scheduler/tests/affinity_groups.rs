@@ -73,7 +73,7 @@ fn check_overflow(
 }
 
 #[test]
-fn a_tier_overflows_into_the_next_and_draws_back_from_it() {
+fn a_tier_overflows_into_the_next_and_shrinks_it_first() {
     let two = [("m1", 0, 2), ("m2", 1, 10)];
     check_overflow(dynamic(), &two, &[("m1", 3)], 8, "m1:5, m2:3");
     check_overflow(dynamic(), &two, &[], 2, "m1:2");
@@ -98,4 +98,32 @@ fn objects_without_requests_do_not_overflow() {
         &SchedulerOptions::default(),
     );
     assert_eq!(text(&decision.result), "m1:0");
+}
+
+/// Karmada 1.19: a WorkloadRebalancer brings a workload back to its first group; up to 1.18 it stays in the group in use.
+#[test]
+fn a_requested_rescheduling_begins_at_the_first_group() {
+    let check = |is_new: bool, triggered: &str, expected: (&str, &str)| {
+        let groups = json!([group("first", &["m1"]), group("second", &["m2"])]);
+        let mut spec = binding(3, json!({"clusterAffinities": groups, "replicaScheduling": dynamic()}));
+        spec.clusters = targets(&[("m2", 3)]);
+        spec.reschedule_triggered_at = Some(triggered.to_owned());
+        let status = BindingStatus {
+            scheduler_observed_affinity_name: "second".to_owned(),
+            last_scheduled_time: Some("2026-01-01T10:00:00Z".to_owned()),
+            ..BindingStatus::default()
+        };
+        let options = SchedulerOptions { reschedule_from_first: is_new, ..SchedulerOptions::default() };
+        let clusters = snapshot(&[cluster("m1").pods(5), cluster("m2").pods(5)]);
+        let decision = decide(&clusters, &spec, &status, &options);
+        assert_eq!(
+            (text(&decision.result).as_str(), decision.affinity_name.as_str()),
+            expected,
+            "{is_new} {triggered}"
+        );
+    };
+    let (earlier, later) = ("2026-01-01T09:00:00Z", "2026-01-01T11:00:00Z");
+    check(true, later, ("m1:3", "first"));
+    check(true, earlier, ("m2:3", "second"));
+    check(false, later, ("m2:3", "second"));
 }

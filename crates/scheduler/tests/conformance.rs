@@ -24,7 +24,7 @@ fn difference(line: &str) -> Option<String> {
     let status: BindingStatus = serde_json::from_value(case["status"].clone()).expect("a status");
     let snapshot = ClusterSnapshot::of(&clusters).expect("clusters");
     let (peers, options) = (Peers::default(), SchedulerOptions::default());
-    let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
+    let request = Request { spec: &spec, status: &status, peers: &peers, options: &options, answers: None };
     let decision = scheduler::schedule(&snapshot, &request);
     let text = match decision.result {
         Ok(mut targets) => {

@@ -14,31 +14,36 @@ type Clusters<'a> = &'a [(&'a str, i32)];
 
 /// Clusters with their capacity, the current replicas, the wanted replicas, and the expected division.
 #[track_caller]
-fn check(strategy: &Value, room: Clusters<'_>, had: Clusters<'_>, replicas: i32, expected: &str) {
-    check_at(strategy, room, had, replicas, (None, None), expected);
+fn check(strategy: &Value, capacity: Clusters<'_>, had: Clusters<'_>, replicas: i32, expected: &str) {
+    check_at(strategy, capacity, had, replicas, (None, None), expected);
 }
 
 #[track_caller]
 fn check_at(
     strategy: &Value,
-    room: Clusters<'_>,
+    capacity: Clusters<'_>,
     had: Clusters<'_>,
     replicas: i32,
     (asked, last): (Option<&str>, Option<&str>),
     expected: &str,
 ) {
-    let mut clusters: Vec<_> = room.iter().map(|(name, pods)| cluster(name).pods(*pods)).collect();
-    for (name, _) in had.iter().filter(|(name, _)| room.iter().all(|(other, _)| other != name)) {
+    let mut clusters: Vec<_> = capacity.iter().map(|(name, pods)| cluster(name).pods(*pods)).collect();
+    for (name, _) in had.iter().filter(|(name, _)| capacity.iter().all(|(other, _)| other != name)) {
         clusters.push(cluster(name));
     }
-    let names: Vec<&str> = room.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = capacity.iter().map(|(name, _)| *name).collect();
     let placement = json!({"clusterAffinity": {"clusterNames": names}, "replicaScheduling": strategy});
     let mut spec = binding(replicas, placement);
     spec.clusters = targets(had);
     spec.reschedule_triggered_at = asked.map(str::to_owned);
     let status = BindingStatus { last_scheduled_time: last.map(str::to_owned), ..BindingStatus::default() };
     let decision = decide(&snapshot(&clusters), &spec, &status, &SchedulerOptions::default());
-    assert_eq!(text(&decision.result), expected, "{replicas} replicas, capacity {:?}, had {had:?}, {strategy}", room);
+    assert_eq!(
+        text(&decision.result),
+        expected,
+        "{replicas} replicas, capacity {:?}, had {had:?}, {strategy}",
+        capacity
+    );
 }
 
 fn not_enough(action: &str, available: i32) -> String {
@@ -70,7 +75,7 @@ fn a_dynamic_division_uses_free_capacity_and_keeps_running_replicas() {
 }
 
 #[test]
-fn an_aggregated_division_uses_few_clusters_and_first_those_that_have_some() {
+fn an_aggregated_division_prefers_few_and_current_clusters() {
     let agg = aggregated();
     check(&agg, &[("m1", 9), ("m2", 9)], &[("m1", 4), ("m2", 8)], 6, "m2:6");
     check(&agg, &[("m1", 9), ("m2", 9)], &[("m1", 4), ("m2", 8)], 8, "m2:8");
@@ -87,32 +92,32 @@ fn an_aggregated_division_uses_few_clusters_and_first_those_that_have_some() {
 #[test]
 fn rescheduling_keeps_nothing() {
     let times = (Some("2026-01-02T00:00:00Z"), Some("2026-01-01T00:00:00Z"));
-    let room = [("m1", 10), ("m2", 10)];
+    let capacity = [("m1", 10), ("m2", 10)];
     let had = [("m1", 2), ("m2", 6)];
-    check_at(&dynamic(), &room, &had, 8, times, "m1:3, m2:5");
+    check_at(&dynamic(), &capacity, &had, 8, times, "m1:3, m2:5");
     check_at(&aggregated(), &[("m1", 10), ("m2", 0)], &had, 8, times, "m1:8");
     check_at(&dynamic(), &[("m1", 0), ("m2", 0)], &had, 9, times, &not_enough("do fresh scale", 8));
     // Requested before the last scheduling: already done.
     let done = (Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"));
-    check_at(&dynamic(), &room, &had, 8, done, "m1:2, m2:6");
+    check_at(&dynamic(), &capacity, &had, 8, done, "m1:2, m2:6");
     // Never placed yet: the first placement satisfies the request.
-    check_at(&dynamic(), &room, &had, 8, (Some("2026-01-01T00:00:00Z"), None), "m1:2, m2:6");
+    check_at(&dynamic(), &capacity, &had, 8, (Some("2026-01-01T00:00:00Z"), None), "m1:2, m2:6");
 }
 
 #[test]
 fn static_weights_ignore_capacity_and_history() {
-    let room = [("m1", 0), ("m2", 0), ("m3", 0)];
-    check(&static_weights(&[("m1", 3), ("m2", 2), ("m3", 1)]), &room, &[("m3", 12)], 12, "m1:6, m2:4, m3:2");
-    check(&static_weights(&[("m1", 1), ("m2", 1)]), &room, &[], 5, "m1:3, m2:2");
+    let capacity = [("m1", 0), ("m2", 0), ("m3", 0)];
+    check(&static_weights(&[("m1", 3), ("m2", 2), ("m3", 1)]), &capacity, &[("m3", 12)], 12, "m1:6, m2:4, m3:2");
+    check(&static_weights(&[("m1", 1), ("m2", 1)]), &capacity, &[], 5, "m1:3, m2:2");
     // A cluster that is not in the list gets nothing, one listed twice gets its highest weight.
-    check(&static_weights(&[("m1", 1), ("m1", 3), ("m2", 1)]), &room, &[], 4, "m1:3, m2:1");
-    check(&static_weights(&[("other", 3)]), &room, &[], 5, "m1:2, m2:2, m3:1");
+    check(&static_weights(&[("m1", 1), ("m1", 3), ("m2", 1)]), &capacity, &[], 4, "m1:3, m2:1");
+    check(&static_weights(&[("other", 3)]), &capacity, &[], 5, "m1:2, m2:2, m3:1");
     let evenly = divided(json!({"replicaDivisionPreference": "Weighted"}));
-    check(&evenly, &room, &[], 5, "m1:2, m2:2, m3:1");
+    check(&evenly, &capacity, &[], 5, "m1:2, m2:2, m3:1");
     let empty = divided(json!({"replicaDivisionPreference": "Weighted", "weightPreference": {}}));
-    check(&empty, &room, &[], 3, "m1:1, m2:1, m3:1");
+    check(&empty, &capacity, &[], 3, "m1:1, m2:1, m3:1");
     // With fewer replicas than clusters, the light ones get none.
-    check(&static_weights(&[("m1", 9), ("m2", 1)]), &room, &[], 1, "m1:1");
+    check(&static_weights(&[("m1", 9), ("m2", 1)]), &capacity, &[], 1, "m1:1");
 }
 
 #[test]

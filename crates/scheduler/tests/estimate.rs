@@ -5,7 +5,7 @@ mod fixtures;
 use std::sync::Arc;
 
 use api::capacity::{Amounts, ClusterNodes, NodeCapacity};
-use api::work::BindingSpec;
+use api::work::{BindingSpec, BindingStatus};
 use fixtures::{Cluster, aggregated, binding, cluster, snapshot};
 use object::taints::Taint;
 use scheduler::{ClusterSnapshot, Peers, Request, SchedulerOptions};
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 /// The estimates for `m1`.
 fn estimates(snapshot: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Vec<i32> {
     let (peers, status) = (Peers::default(), Default::default());
-    let (_, explained) = scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options });
+    let (_, explained) =
+        scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options, answers: None });
     explained.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
 }
 
@@ -72,7 +73,7 @@ fn modelled(counts: &[(u32, i32)]) -> Cluster {
 }
 
 #[test]
-fn models_count_nodes_by_the_least_their_grade_promises() {
+fn models_count_nodes_by_the_minimum_of_their_grade() {
     check(&modelled(&[(0, 9), (1, 3)]), json!({"cpu": "1", "memory": "1Gi"}), 6);
     check(&modelled(&[(0, 9)]), json!({"cpu": "1"}), 0);
     check(&modelled(&[(1, 3)]), json!({"cpu": "1", "memory": "3Gi"}), 3);
@@ -145,7 +146,7 @@ fn only_nodes_the_pods_may_run_on_count() {
 }
 
 #[test]
-fn the_least_of_the_estimates_counts() {
+fn the_smallest_estimate_counts() {
     let mut clusters = snapshot(&[m1().has("cpu", "1")]);
     clusters.set_nodes("m1", Some(Arc::new(ClusterNodes { nodes: vec![node("n1", 9500, 100)], ..Default::default() })));
     let spec = BindingSpec { replicas: 2, ..asking(json!({"cpu": "1"})) };
@@ -197,4 +198,39 @@ fn a_set_needs_capacity_in_one_cluster() {
     assert_eq!(decide(&[(1, "2"), (3, "1")]), "m2:0");
     let none = "failed to select clusters: no enough resource when selecting 1 clusters";
     assert_eq!(decide(&[(1, "2"), (30, "1")]), none);
+}
+
+/// Karmada 1.19: the result has the replicas of each component of a set with several.
+#[test]
+fn the_result_names_the_components_of_a_set() {
+    let clusters = snapshot(&[m1().has("cpu", "10")]);
+    let check = |parts: &[(i32, &str)], is_new: bool, expected: &[i32]| {
+        let options =
+            SchedulerOptions { multiple_pod_templates: true, component_results: is_new, ..SchedulerOptions::default() };
+        let decision = fixtures::decide(&clusters, &set_of(parts), &BindingStatus::default(), &options);
+        let targets = decision.result.expect("placed");
+        let replicas: Vec<i32> = targets[0].components.iter().map(|component| component.replicas).collect();
+        assert_eq!(replicas, expected);
+    };
+    check(&[(1, "100m"), (3, "100m")], true, &[1, 3]);
+    check(&[(1, "100m"), (3, "100m")], false, &[]);
+    check(&[(2, "100m")], true, &[]);
+}
+
+#[test]
+fn the_answer_of_an_estimator_limits_its_cluster_only() {
+    let clusters = snapshot(&[cluster("m1").pods(50), cluster("m2").pods(50)]);
+    let spec = fixtures::binding(20, json!({"replicaScheduling": fixtures::dynamic()}));
+    let (peers, status, options) = (Peers::default(), BindingStatus::default(), SchedulerOptions::default());
+    let answers = [("m1".to_owned(), 5)].into();
+    let request = Request { spec: &spec, status: &status, peers: &peers, options: &options, answers: Some(&answers) };
+    assert_eq!(scheduler::candidates(&clusters, &request), ["m1", "m2"]);
+    let (decision, explained) = scheduler::explain(&clusters, &request);
+    assert_eq!(fixtures::text(&decision.result), "m1:2, m2:18");
+    let named = |place: usize| {
+        let estimates = &explained.attempts[0].candidates[place].estimates;
+        estimates.iter().map(|estimate| (estimate.estimator.as_str(), estimate.replicas)).collect::<Vec<_>>()
+    };
+    assert_eq!(named(0), [("general-estimator", 50), ("karmada-scheduler-estimator", 5)]);
+    assert_eq!(named(1), [("general-estimator", 50)]);
 }

@@ -143,7 +143,8 @@ fn check_peers(peers: &Peers, spec: &BindingSpec, is_on: bool, expected: &str) {
     let options = SchedulerOptions { workload_affinity: is_on, ..SchedulerOptions::default() };
     let clusters = snapshot(&[cluster("m1"), cluster("m2"), cluster("m3")]);
     let status = BindingStatus::default();
-    let decision = scheduler::schedule(&clusters, &Request { spec, status: &status, peers, options: &options });
+    let decision =
+        scheduler::schedule(&clusters, &Request { spec, status: &status, peers, options: &options, answers: None });
     assert_eq!(text(&decision.result), expected, "{peers:?}");
 }
 

@@ -99,7 +99,7 @@ fn a_reschedule_request_is_served_once() {
 }
 
 #[test]
-fn a_set_of_components_that_is_nowhere_is_placed_where_the_gate_is_on() {
+fn an_unplaced_set_of_components_is_placed_if_the_gate_is_enabled() {
     let mut case = settled(0, dynamic(), &[]);
     case.spec.components = serde_json::from_value(json!([{"name": "a", "replicas": 1}])).expect("components");
     check(&case, None);

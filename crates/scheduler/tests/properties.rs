@@ -11,16 +11,16 @@ use proptest::prelude::*;
 use scheduler::{ScheduleError, SchedulerOptions};
 use serde_json::{Value, json};
 
-fn clusters(room: &[i32]) -> Vec<Cluster> {
-    room.iter().enumerate().map(|(n, pods)| cluster(&format!("m{n:02}")).pods(*pods)).collect()
+fn clusters(capacity: &[i32]) -> Vec<Cluster> {
+    capacity.iter().enumerate().map(|(n, pods)| cluster(&format!("m{n:02}")).pods(*pods)).collect()
 }
 
 fn strategies() -> impl Strategy<Value = Value> {
     prop_oneof![Just(dynamic()), Just(aggregated())]
 }
 
-fn placed(room: &[i32], spec: &BindingSpec) -> Result<Vec<TargetCluster>, ScheduleError> {
-    decide(&snapshot(&clusters(room)), spec, &BindingStatus::default(), &SchedulerOptions::default()).result
+fn placed(capacity: &[i32], spec: &BindingSpec) -> Result<Vec<TargetCluster>, ScheduleError> {
+    decide(&snapshot(&clusters(capacity)), spec, &BindingStatus::default(), &SchedulerOptions::default()).result
 }
 
 fn sum(targets: &[TargetCluster]) -> i32 {
@@ -31,43 +31,43 @@ fn by_name(targets: &[TargetCluster]) -> BTreeMap<String, i32> {
     targets.iter().map(|target| (target.name.clone(), target.replicas)).collect()
 }
 
-fn room_of(room: &[i32], name: &str) -> i32 {
-    room[name[1..].parse::<usize>().expect("a number")]
+fn capacity_of(capacity: &[i32], name: &str) -> i32 {
+    capacity[name[1..].parse::<usize>().expect("a number")]
 }
 
 proptest! {
     #[test]
     fn a_first_placement_is_complete_and_within_capacity(
-        room in prop::collection::vec(0..40i32, 1..14),
+        capacity in prop::collection::vec(0..40i32, 1..14),
         replicas in 1..120i32,
         strategy in strategies(),
     ) {
         let spec = binding(replicas, json!({"replicaScheduling": strategy}));
-        match placed(&room, &spec) {
+        match placed(&capacity, &spec) {
             Ok(targets) => {
                 prop_assert_eq!(sum(&targets), replicas);
                 for target in &targets {
-                    prop_assert!(target.replicas > 0 && target.replicas <= room_of(&room, &target.name), "{:?}", targets);
+                    prop_assert!(target.replicas > 0 && target.replicas <= capacity_of(&capacity, &target.name), "{:?}", targets);
                 }
             }
-            Err(ScheduleError::NotEnough(_)) => prop_assert!(room.iter().sum::<i32>() < replicas),
+            Err(ScheduleError::NotEnough(_)) => prop_assert!(capacity.iter().sum::<i32>() < replicas),
             Err(error) => prop_assert!(false, "{error}"),
         }
     }
 
     #[test]
     fn running_replicas_stay_and_only_the_difference_moves(
-        room in prop::collection::vec(0..40i32, 2..10),
+        capacity in prop::collection::vec(0..40i32, 2..10),
         had in prop::collection::vec(0..20i32, 2..10),
         replicas in 1..120i32,
         strategy in strategies(),
     ) {
-        let had: Vec<TargetCluster> = had.iter().take(room.len()).enumerate()
+        let had: Vec<TargetCluster> = had.iter().take(capacity.len()).enumerate()
             .filter(|(_, replicas)| **replicas > 0)
-            .map(|(n, replicas)| TargetCluster { name: format!("m{n:02}"), replicas: *replicas }).collect();
+            .map(|(n, replicas)| TargetCluster { name: format!("m{n:02}"), replicas: *replicas, ..TargetCluster::default() }).collect();
         let mut spec = binding(replicas, json!({"replicaScheduling": strategy}));
         spec.clusters = had.clone();
-        if let Ok(targets) = placed(&room, &spec) {
+        if let Ok(targets) = placed(&capacity, &spec) {
             prop_assert_eq!(sum(&targets), replicas);
             let (old, new) = (by_name(&had), by_name(&targets));
             let grows = sum(&had) <= replicas;
@@ -75,24 +75,24 @@ proptest! {
                 let of = |list: &BTreeMap<String, i32>| list.get(name).copied().unwrap_or(0);
                 // Scaling up never shrinks a cluster, scaling down never grows one.
                 prop_assert!(if grows { of(&new) >= of(&old) } else { of(&new) <= of(&old) }, "{old:?} to {new:?}");
-                prop_assert!(of(&new) <= of(&old) + room_of(&room, name), "{old:?} to {new:?}");
+                prop_assert!(of(&new) <= of(&old) + capacity_of(&capacity, name), "{old:?} to {new:?}");
             }
             // Once placed, it needs no scheduling.
             spec.clusters = targets.clone();
-            prop_assert_eq!(placed(&room, &spec).map(|targets| by_name(&targets)), Ok(new));
+            prop_assert_eq!(placed(&capacity, &spec).map(|targets| by_name(&targets)), Ok(new));
         } else {
-            prop_assert!(sum(&had) + room.iter().sum::<i32>() < replicas);
+            prop_assert!(sum(&had) + capacity.iter().sum::<i32>() < replicas);
         }
     }
 
     #[test]
     fn aggregated_uses_no_more_clusters_than_dynamic(
-        room in prop::collection::vec(0..40i32, 1..10),
+        capacity in prop::collection::vec(0..40i32, 1..10),
         replicas in 1..60i32,
     ) {
         let count = |strategy: Value| {
             let spec = binding(replicas, json!({"replicaScheduling": strategy}));
-            placed(&room, &spec).map(|targets| targets.len())
+            placed(&capacity, &spec).map(|targets| targets.len())
         };
         if let (Ok(few), Ok(many)) = (count(aggregated()), count(dynamic())) {
             prop_assert!(few <= many);
@@ -121,13 +121,13 @@ proptest! {
 
     #[test]
     fn the_order_of_clusters_does_not_matter(
-        room in prop::collection::vec(0..9i32, 2..10),
+        capacity in prop::collection::vec(0..9i32, 2..10),
         replicas in 1..40i32,
         strategy in strategies(),
         turn in 0..10usize,
     ) {
         let spec = binding(replicas, json!({"replicaScheduling": strategy}));
-        let mut all = clusters(&room);
+        let mut all = clusters(&capacity);
         let first = decide(&snapshot(&all), &spec, &BindingStatus::default(), &SchedulerOptions::default());
         let turn = turn % all.len();
         all.rotate_left(turn);
@@ -144,16 +144,16 @@ proptest! {
 
     #[test]
     fn a_burst_never_exceeds_capacity(
-        room in prop::collection::vec(0..30i32, 1..6),
+        capacity in prop::collection::vec(0..30i32, 1..6),
         burst in prop::collection::vec((1..12i32, any::<bool>()), 1..30),
     ) {
-        let mut all = snapshot(&clusters(&room));
+        let mut all = snapshot(&clusters(&capacity));
         let mut given: BTreeMap<String, i32> = BTreeMap::new();
         for (n, (replicas, few)) in burst.into_iter().enumerate() {
             let strategy = if few { aggregated() } else { dynamic() };
             let spec = binding(replicas, json!({"replicaScheduling": strategy}));
             let decision = decide(&all, &spec, &BindingStatus::default(), &SchedulerOptions::default());
-            let left: i32 = room.iter().sum::<i32>() - given.values().sum::<i32>();
+            let left: i32 = capacity.iter().sum::<i32>() - given.values().sum::<i32>();
             match decision.result {
                 Ok(targets) => {
                     all.reserve(&format!("b{n}"), &spec, &targets, Timestamp::UNIX_EPOCH);
@@ -165,7 +165,7 @@ proptest! {
             }
         }
         for (name, replicas) in given {
-            prop_assert!(replicas <= room_of(&room, &name), "{name} has {replicas}");
+            prop_assert!(replicas <= capacity_of(&capacity, &name), "{name} has {replicas}");
         }
     }
 }

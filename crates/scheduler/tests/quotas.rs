@@ -55,7 +55,8 @@ fn asking(requests: Value, priority_class: &str) -> BindingSpec {
 /// The quota estimate for the first candidate; `None` if no quota applies.
 fn allowed(clusters: &ClusterSnapshot, spec: &BindingSpec, options: &SchedulerOptions) -> Option<i32> {
     let (peers, status) = (Peers::default(), BindingStatus::default());
-    let (_, explained) = scheduler::explain(clusters, &Request { spec, status: &status, peers: &peers, options });
+    let (_, explained) =
+        scheduler::explain(clusters, &Request { spec, status: &status, peers: &peers, options, answers: None });
     let estimates = &explained.attempts[0].candidates[0].estimates;
     estimates.iter().find(|estimate| estimate.estimator == "ResourceQuotaEstimator").map(|estimate| estimate.replicas)
 }

@@ -30,7 +30,7 @@ fn four() -> Vec<Cluster> {
 }
 
 #[test]
-fn the_best_clusters_are_selected_and_swapped_for_roomier_ones_where_needed() {
+fn the_best_clusters_are_selected_and_replaced_by_larger_ones_if_needed() {
     let duplicated = json!({"replicaSchedulingType": "Duplicated"});
     check(&four(), 200, by_cluster(1, 2), duplicated.clone(), "m3:200, m2:200");
     check(&four(), 120, by_cluster(1, 2), aggregated(), "m2:51, m3:69");

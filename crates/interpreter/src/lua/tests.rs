@@ -254,7 +254,7 @@ fn sandbox_escapes_are_rejected_with_a_message() {
 }
 
 #[test]
-fn kube_knows_quantities_and_pods() {
+fn the_kube_library_has_quantities_and_pods() {
     let pod = "{spec = {serviceAccountName = 'sa', containers = {{resources = {requests = {cpu = '1', memory = '1Gi'}}}}, \
         volumes = {{secret = {secretName = 's'}}}}}";
     let cases = [
@@ -315,7 +315,7 @@ fn a_script_that_does_not_end_is_ended() {
 }
 
 #[test]
-fn a_script_that_never_stops_growing_is_stopped() {
+fn a_script_with_unbounded_memory_is_stopped() {
     for body in [
         "local s = 'x' while true do s = s .. s end",
         "local t = {} while true do t[#t + 1] = {} end",

@@ -87,7 +87,7 @@ fn every_kind_has_exactly_the_rules_it_should_have() {
 }
 
 #[test]
-fn a_question_without_a_rule_is_an_error() {
+fn an_operation_without_a_rule_is_an_error() {
     let map = || of_kind("v1", "ConfigMap", json!({}));
     let error = replicas(&map(), pod::PodOptions::default()).expect_err("no rule");
     assert_eq!(error.0, "default InterpretReplica interpreter for \"/v1, Kind=ConfigMap\" not found");

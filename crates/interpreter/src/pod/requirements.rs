@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_claimed_by_labels_taints_and_required_affinity() {
+    fn node_claims_come_from_labels_taints_and_required_affinity() {
         let required = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]});
         check(
             json!({"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "t", "operator": "Exists"}],

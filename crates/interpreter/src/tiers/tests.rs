@@ -81,7 +81,7 @@ fn customizations_come_before_webhooks_before_bundled_before_native_rules() {
 }
 
 #[test]
-fn the_first_customization_by_name_answers_each_question() {
+fn the_first_customization_by_name_answers_each_operation() {
     let (version, kind) = ("example.io/v1", "Thing");
     let rules = [
         customization("b", version, kind, health("return true")),

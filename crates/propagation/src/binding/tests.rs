@@ -45,7 +45,7 @@ fn stored(binding: &Object) -> Object {
 }
 
 #[test]
-fn a_new_binding_says_all_of_template_and_policy() {
+fn a_new_binding_has_all_fields_of_template_and_policy() {
     let template = deployment("a", "Web:x", json!({"app": "web"}));
     let policy = with_spec(
         "a",
@@ -81,7 +81,7 @@ fn a_new_binding_says_all_of_template_and_policy() {
 }
 
 #[test]
-fn a_cluster_wide_template_gets_the_other_twin() {
+fn a_cluster_scoped_template_gets_a_cluster_resource_binding() {
     let template = deployment("", "web", json!({}));
     let policy = with_spec("", json!({"placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}}));
     let features = Features { workload_affinity: true, ..Features::default() };
@@ -95,7 +95,7 @@ fn a_cluster_wide_template_gets_the_other_twin() {
 }
 
 #[test]
-fn gates_decide_what_else_is_said() {
+fn feature_gates_decide_about_optional_fields() {
     let template = deployment("a", "web", json!({"app": "web", "tier": "front"}));
     let policy = with_spec(
         "a",
@@ -117,7 +117,7 @@ fn gates_decide_what_else_is_said() {
 }
 
 #[test]
-fn a_policy_without_placement_still_makes_one() {
+fn a_policy_without_placement_has_a_default_placement() {
     let binding = plain(&deployment("a", "web", json!({})), &policy("a", "p", None, by_kind()));
     assert_eq!(binding.get(&["spec", "placement"]), Some(&json!({})));
 }
@@ -145,7 +145,7 @@ fn check_update(namespace: &str, change: Value, expected: &[&str]) {
 }
 
 #[test]
-fn what_the_policy_says_is_followed_and_nothing_else() {
+fn only_fields_of_the_policy_are_updated() {
     let same = json!({"placement": {"clusterAffinity": {"clusterNames": ["m1"]}}});
     let and = |more: Value| {
         let mut spec = same.clone();
@@ -167,7 +167,7 @@ fn what_the_policy_says_is_followed_and_nothing_else() {
 }
 
 #[test]
-fn what_the_template_says_is_followed() {
+fn fields_of_the_template_are_updated() {
     let template = deployment("a", "web", json!({}));
     let policy = policy("a", "p", None, by_kind());
     let existing = stored(&plain(&template, &policy));
@@ -188,7 +188,7 @@ fn what_the_template_says_is_followed() {
 }
 
 #[test]
-fn a_binding_that_was_only_attached_or_of_a_cluster_policy_is_taken_over() {
+fn attached_bindings_and_those_of_cluster_policies_are_taken_over() {
     let template = deployment("a", "web", json!({}));
     let (cluster, own) = (policy("", "c", None, by_kind()), policy("a", "p", None, by_kind()));
     let existing = stored(&plain(&template, &cluster));
@@ -201,7 +201,7 @@ fn a_binding_that_was_only_attached_or_of_a_cluster_policy_is_taken_over() {
 }
 
 #[test]
-fn a_binding_of_an_earlier_template_or_on_its_way_out_is_waited_for() {
+fn a_binding_of_an_earlier_template_or_being_deleted_is_waited_for() {
     let template = deployment("a", "web", json!({}));
     let policy = policy("a", "p", None, by_kind());
     let mut earlier = template.clone();
@@ -222,7 +222,7 @@ fn check_suspension(existing: Value, policy: Value, expected: Value) {
 
 /// `MergePolicySuspension` (Karmada 1.18, pkg/util/binding.go).
 #[test]
-fn suspension_of_dispatching_follows_the_policy_and_that_of_scheduling_stays() {
+fn dispatching_suspension_follows_the_policy_and_scheduling_suspension_is_kept() {
     let scheduling = json!({"scheduling": true});
     let dispatching = json!({"dispatching": true});
     let both = json!({"scheduling": true, "dispatching": true});

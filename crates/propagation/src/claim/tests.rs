@@ -54,7 +54,7 @@ fn a_claim_holds_while_its_policy_selects_the_template() {
 }
 
 #[test]
-fn half_a_claim_is_none() {
+fn an_incomplete_claim_is_ignored() {
     let holder = policy("a", "p", None, by_name());
     for part in ["labels", "annotations"] {
         let mut template = claimed_by(&holder);
@@ -66,7 +66,7 @@ fn half_a_claim_is_none() {
 }
 
 #[test]
-fn a_policy_of_a_namespace_leaves_no_cluster_wide_claim_beside_its_own() {
+fn a_namespaced_claim_removes_the_claim_of_a_cluster_policy() {
     let (cluster, own) = (policy("", "c", None, by_kind()), policy("a", "p", None, by_kind()));
     let mut template = claimed_by(&cluster);
     assert!(!needs_claim(&template, &cluster) && needs_claim(&template, &own));
@@ -78,7 +78,7 @@ fn a_policy_of_a_namespace_leaves_no_cluster_wide_claim_beside_its_own() {
 }
 
 #[test]
-fn giving_up_a_claim_leaves_the_template_as_it_was() {
+fn releasing_a_claim_restores_the_template() {
     for holder in [policy("a", "p", None, by_kind()), policy("", "c", None, by_kind())] {
         let mut template = deployment("a", "web", json!({}));
         template.remove(&["metadata", "labels"]);
@@ -100,7 +100,7 @@ fn check_preemption(policy: &Policy, holder: Option<&Policy>, expected: bool) {
 
 /// Karmada 1.18, pkg/detector/preemption.go.
 #[test]
-fn only_a_higher_priority_of_the_same_scope_takes_a_template_or_a_namespace_from_the_cluster() {
+fn preemption_needs_higher_priority_or_a_namespaced_policy() {
     let pp = |name, priority| policy("a", name, Some(priority), by_name());
     let cpp = |name, priority| policy("", name, Some(priority), by_name());
     check_preemption(&pp("p", 2), Some(&pp("q", 1)), true);
@@ -117,7 +117,7 @@ fn only_a_higher_priority_of_the_same_scope_takes_a_template_or_a_namespace_from
 }
 
 #[test]
-fn rivals_between_the_priorities_are_woken_highest_first() {
+fn competing_policies_are_requeued_by_descending_priority() {
     let rival = |namespace: &str, name: &str, priority: i32, preemption: &str| {
         let mut object = Object::clone(&policy(namespace, name, Some(priority), by_name()).object);
         object.set(&["spec", "preemption"], preemption);

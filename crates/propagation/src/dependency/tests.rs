@@ -31,7 +31,7 @@ fn wishes(wishes: &[(&str, bool, bool)]) -> impl Fn(&BindingSnapshot) -> Option<
 }
 
 #[test]
-fn what_is_needed_gets_a_binding_beside_the_one_that_needs_it() {
+fn a_dependency_gets_an_attached_binding() {
     let web = dependent("web-deployment", json!([{"name": "m1", "replicas": 2}]));
     let attached = attached_binding(&web, &secret("key", json!({})));
     let (attachment, conflicts) = plan_attachment(attached, None, wishes(&[("web-deployment", true, false)]));
@@ -58,7 +58,7 @@ fn what_is_needed_gets_a_binding_beside_the_one_that_needs_it() {
 }
 
 #[test]
-fn several_may_need_the_same_and_each_is_remembered_once() {
+fn several_dependents_of_one_object_are_recorded_once_each() {
     let key = secret("key", json!({}));
     let web = dependent("web", json!([{"name": "m1"}]));
     let db = dependent("db", json!([{"name": "m2"}]));
@@ -92,7 +92,7 @@ fn several_may_need_the_same_and_each_is_remembered_once() {
 }
 
 #[test]
-fn a_policy_of_its_own_says_how_an_attached_binding_is_treated() {
+fn an_attached_binding_follows_its_own_policy() {
     let key = secret("key", json!({}));
     let mut claimed = attached_binding(&dependent("web", json!([])), &key);
     claimed.set(&["spec", "placement"], json!({}));
@@ -109,7 +109,7 @@ fn a_policy_of_its_own_says_how_an_attached_binding_is_treated() {
 }
 
 #[test]
-fn a_binding_of_an_earlier_object_is_waited_for() {
+fn a_binding_of_an_earlier_object_must_be_deleted_first() {
     let web = dependent("web", json!([]));
     let mut earlier = secret("key", json!({}));
     earlier.set(&["metadata", "uid"], "s0");
@@ -130,7 +130,7 @@ fn check_reference(reference: Value, object: &Object, expected: bool) {
 }
 
 #[test]
-fn references_mean_a_name_or_else_labels() {
+fn references_select_by_name_or_by_labels() {
     let key = secret("key", json!({"app": "web"}));
     check_reference(json!({"name": "key"}), &key, true);
     check_reference(json!({"name": "other"}), &key, false);

@@ -14,7 +14,7 @@ use api::work::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Assessment, Fate, fate, timeout_of};
+use super::{Assessment, TaskOutcome, outcome, timeout_of};
 
 /// Members change without the binding; this often they are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ const REASON_TAINT: &str = "TaintUntolerated";
 
 /// The current state of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ClusterState {
     /// It answers, so that what it said last is still so.
     pub is_ready: bool,
     /// No taint drives workloads out of it.
@@ -32,12 +32,12 @@ pub struct Standing {
 }
 
 /// By member; one that is not there is neither ready nor open.
-pub type Standings = BTreeMap<String, Standing>;
+pub type ClusterStates = BTreeMap<String, ClusterState>;
 
 /// Facts that are not part of the binding.
 #[derive(Clone, Copy, Debug)]
 pub struct Care<'a> {
-    pub standings: &'a Standings,
+    pub clusters: &'a ClusterStates,
     /// The kind has a health interpreter.
     pub is_judged: bool,
 }
@@ -52,22 +52,24 @@ pub fn assess_with_care(
     timeout: Duration,
     care: Care<'_>,
 ) -> Assessment {
-    let standings = care.standings;
+    let clusters = care.clusters;
     let elsewhere = Elsewhere::look(spec, status, generation, care);
     let mut assessment = Assessment::default();
     for task in &spec.graceful_eviction_tasks {
         let timeout = timeout_of(task, timeout);
-        let fate = match fate(task, now, timeout, elsewhere.is_confirmed) {
-            Fate::TimedOut if elsewhere.is_confirmed => Fate::HealthyElsewhere,
-            Fate::TimedOut if !elsewhere.allows_end_of(task, standings) => Fate::InDoubt,
-            fate => fate,
+        let outcome = match outcome(task, now, timeout, elsewhere.is_confirmed) {
+            TaskOutcome::TimedOut if elsewhere.is_confirmed => TaskOutcome::HealthyElsewhere,
+            TaskOutcome::TimedOut if !elsewhere.allows_end_of(task, clusters) => TaskOutcome::InDoubt,
+            outcome => outcome,
         };
-        let fate = match fate {
-            Fate::Wait { .. } | Fate::InDoubt if elsewhere.sends_back(task, standings) => Fate::Returned,
-            fate => fate,
+        let outcome = match outcome {
+            TaskOutcome::Wait { .. } | TaskOutcome::InDoubt if elsewhere.sends_back(task, clusters) => {
+                TaskOutcome::Returned
+            }
+            outcome => outcome,
         };
-        assessment.add(task, fate, timeout);
-        if matches!(fate, Fate::Wait { .. } | Fate::InDoubt) {
+        assessment.add(task, outcome, timeout);
+        if matches!(outcome, TaskOutcome::Wait { .. } | TaskOutcome::InDoubt) {
             assessment.again_in = assessment.again_in.into_iter().chain([LOOK_EVERY]).min();
         }
     }
@@ -89,7 +91,7 @@ impl Elsewhere {
         let is_scheduled = status.scheduler_observed_generation == Some(generation);
         // A workload without replicas needs no cluster; one with replicas and no cluster is not placed.
         let is_placed = is_scheduled && (!spec.clusters.is_empty() || spec.replicas == 0);
-        let is_ready = |target: &TargetCluster| care.standings.get(&target.name).is_some_and(|known| known.is_ready);
+        let is_ready = |target: &TargetCluster| care.clusters.get(&target.name).is_some_and(|known| known.is_ready);
         let item_of =
             |target: &TargetCluster| status.aggregated_status.iter().find(|item| item.cluster_name == target.name);
         let all = |holds: &dyn Fn(&TargetCluster, &AggregatedStatusItem) -> bool| {
@@ -107,14 +109,14 @@ impl Elsewhere {
 
     /// May the copy go though the workload is not known to be well? Where the member answers and a policy gave it this
     /// much time, the user has decided; what a lost member holds is decided by what replaces it alone.
-    fn allows_end_of(&self, task: &GracefulEvictionTask, standings: &Standings) -> bool {
+    fn allows_end_of(&self, task: &GracefulEvictionTask, clusters: &ClusterStates) -> bool {
         let is_user_wish = !matches!(task.reason.as_str(), REASON_TAINT | REASON_FAILBACK);
-        let answers = standings.get(&task.from_cluster).is_some_and(|known| known.is_ready);
+        let answers = clusters.get(&task.from_cluster).is_some_and(|known| known.is_ready);
         self.is_settled || (is_user_wish && answers)
     }
 
-    fn sends_back(&self, task: &GracefulEvictionTask, standings: &Standings) -> bool {
-        let member = standings.get(&task.from_cluster).copied().unwrap_or_default();
+    fn sends_back(&self, task: &GracefulEvictionTask, clusters: &ClusterStates) -> bool {
+        let member = clusters.get(&task.from_cluster).copied().unwrap_or_default();
         self.is_refused && task.reason == REASON_TAINT && member.is_ready && member.is_open
     }
 }
@@ -147,17 +149,17 @@ mod tests {
         available: i64,
         observed: i64,
         scheduled: &'static str,
-        new: Standing,
-        old: Standing,
+        new: ClusterState,
+        old: ClusterState,
         is_judged: bool,
     }
 
     fn case() -> Case {
-        let well = Standing { is_ready: true, is_open: true };
+        let well = ClusterState { is_ready: true, is_open: true };
         Case {
             reason: REASON_TAINT,
             began: EARLY,
-            targets: vec![TargetCluster { name: "new".to_owned(), replicas: 2 }],
+            targets: vec![TargetCluster { name: "new".to_owned(), replicas: 2, ..TargetCluster::default() }],
             health: "Healthy",
             available: 2,
             observed: 3,
@@ -199,20 +201,20 @@ mod tests {
             aggregated_status: vec![item],
             ..Default::default()
         };
-        let standings = Standings::from([("new".to_owned(), case.new), ("old".to_owned(), case.old)]);
+        let clusters = ClusterStates::from([("new".to_owned(), case.new), ("old".to_owned(), case.old)]);
         let now = parse("2026-11-16T12:00:00Z").expect("a time");
-        let care = Care { standings: &standings, is_judged: case.is_judged };
+        let care = Care { clusters: &clusters, is_judged: case.is_judged };
         let assessment = assess_with_care(&spec, &status, 3, now, GRACEFUL_TIMEOUT, care);
-        assert_eq!(assessment.fates[0].name(), expected);
-        if assessment.fates[0].is_kept() {
+        assert_eq!(assessment.outcomes[0].name(), expected);
+        if assessment.outcomes[0].is_kept() {
             assert!(assessment.again_in.is_some_and(|wait| wait <= LOOK_EVERY), "{assessment:?}");
         }
     }
 
-    const AWAY: Standing = Standing { is_ready: false, is_open: false };
+    const AWAY: ClusterState = ClusterState { is_ready: false, is_open: false };
 
     #[test]
-    fn a_copy_goes_once_its_replacement_is_confirmed() {
+    fn a_copy_is_removed_once_its_replacement_is_confirmed() {
         check(case(), "HealthyElsewhere");
         check(Case { old: AWAY, ..case() }, "HealthyElsewhere");
         check(Case { available: 1, ..case() }, "Wait");
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn time_alone_takes_nothing_from_a_lost_member() {
+    fn a_timeout_alone_removes_nothing_from_a_lost_cluster() {
         check(Case { began: LATE, health: "Unhealthy", ..case() }, "InDoubt");
         check(Case { began: LATE, health: "Unhealthy", old: AWAY, ..case() }, "InDoubt");
         check(Case { began: LATE, new: AWAY, ..case() }, "InDoubt");
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_a_policy_gives_an_unhealthy_application_holds_while_its_member_answers() {
+    fn the_timeout_of_an_unhealthy_application_counts_while_its_cluster_is_ready() {
         let unhealthy = || Case { reason: "ApplicationFailure", health: "Unhealthy", ..case() };
         check(unhealthy(), "Wait");
         check(Case { began: LATE, ..unhealthy() }, "TimedOut");
@@ -244,13 +246,13 @@ mod tests {
     }
 
     #[test]
-    fn what_could_go_nowhere_stays_where_it_was_once_that_is_well_again() {
+    fn a_workload_without_a_replacement_stays_in_its_recovered_cluster() {
         let nowhere = || Case { targets: vec![], observed: 2, scheduled: "False", ..case() };
         check(nowhere(), "Returned");
         check(Case { began: LATE, ..nowhere() }, "Returned");
         check(Case { old: AWAY, ..nowhere() }, "Wait");
         check(Case { old: AWAY, began: LATE, ..nowhere() }, "InDoubt");
-        check(Case { old: Standing { is_ready: true, is_open: false }, ..nowhere() }, "Wait");
+        check(Case { old: ClusterState { is_ready: true, is_open: false }, ..nowhere() }, "Wait");
         check(Case { reason: "ApplicationFailure", ..nowhere() }, "Wait");
         check(Case { scheduled: "True", ..nowhere() }, "Wait");
     }

@@ -34,8 +34,8 @@ fn case(task: GracefulEvictionTask) -> Case {
 }
 
 #[track_caller]
-fn check(case: Case, expected: Fate) {
-    let target = |name: &&str| TargetCluster { name: (*name).to_owned(), replicas: 1 };
+fn check(case: Case, expected: TaskOutcome) {
+    let target = |name: &&str| TargetCluster { name: (*name).to_owned(), replicas: 1, ..TargetCluster::default() };
     let spec = BindingSpec {
         clusters: case.clusters.iter().map(target).collect(),
         graceful_eviction_tasks: vec![case.task],
@@ -47,38 +47,38 @@ fn check(case: Case, expected: Fate) {
         ..Default::default()
     };
     let assessment = assess(&spec, &status, 3, now(), GRACEFUL_TIMEOUT);
-    assert_eq!(assessment.fates, [expected], "{spec:?}");
+    assert_eq!(assessment.outcomes, [expected], "{spec:?}");
 }
 
 #[test]
-fn a_copy_stays_until_its_successors_are_well_or_its_time_is_up() {
+fn a_copy_stays_until_its_replacements_are_healthy_or_it_times_out() {
     let minute = "2026-11-16T11:59:00Z";
-    let waits = |seconds: u64| Fate::Wait { remaining: Duration::from_secs(seconds) + Duration::from_millis(1) };
-    check(case(GracefulEvictionTask::default()), Fate::Begin);
+    let waits = |seconds: u64| TaskOutcome::Wait { remaining: Duration::from_secs(seconds) + Duration::from_millis(1) };
+    check(case(GracefulEvictionTask::default()), TaskOutcome::Begin);
     check(case(began(minute)), waits(540));
     check(case(began("2026-11-16T11:50:00Z")), waits(0));
-    check(case(began("2026-11-16T11:49:59Z")), Fate::TimedOut);
+    check(case(began("2026-11-16T11:49:59Z")), TaskOutcome::TimedOut);
     let short = GracefulEvictionTask { grace_period_seconds: Some(30), ..began(minute) };
-    check(case(short), Fate::TimedOut);
+    check(case(short), TaskOutcome::TimedOut);
     let long = GracefulEvictionTask { grace_period_seconds: Some(3600), ..began("2026-11-16T11:30:00Z") };
     check(case(long), waits(1800));
     let kept = GracefulEvictionTask { suppress_deletion: Some(true), ..began("2020-01-01T00:00:00Z") };
-    check(case(kept), Fate::KeptByUser);
+    check(case(kept), TaskOutcome::KeptByUser);
     let released = GracefulEvictionTask { suppress_deletion: Some(false), ..began(minute) };
-    check(case(released), Fate::ReleasedByUser);
-    check(Case { health: &[("new", "Healthy")], ..case(began(minute)) }, Fate::HealthyElsewhere);
+    check(case(released), TaskOutcome::ReleasedByUser);
+    check(Case { health: &[("new", "Healthy")], ..case(began(minute)) }, TaskOutcome::HealthyElsewhere);
     check(Case { health: &[("new", "Healthy")], observed: 2, ..case(began(minute)) }, waits(540));
     check(Case { health: &[], ..case(began(minute)) }, waits(540));
     let two = Case { clusters: &["new", "newer"], health: &[("new", "Healthy")], ..case(began(minute)) };
     check(two, waits(540));
     // Nowhere is everywhere: what is scheduled to no member holds nothing back.
-    check(Case { clusters: &[], health: &[], ..case(began(minute)) }, Fate::HealthyElsewhere);
+    check(Case { clusters: &[], health: &[], ..case(began(minute)) }, TaskOutcome::HealthyElsewhere);
 }
 
 #[test]
-fn the_next_look_is_when_the_first_time_is_up() {
+fn the_next_check_is_at_the_first_timeout() {
     let spec = BindingSpec {
-        clusters: vec![TargetCluster { name: "new".to_owned(), replicas: 1 }],
+        clusters: vec![TargetCluster { name: "new".to_owned(), replicas: 1, ..TargetCluster::default() }],
         graceful_eviction_tasks: vec![
             began("2026-11-16T11:58:00Z"),
             GracefulEvictionTask { grace_period_seconds: Some(60), ..Default::default() },
@@ -97,21 +97,24 @@ fn binding(spec: Value) -> Object {
 }
 
 #[test]
-fn tasks_that_begin_get_their_time_and_keep_all_else() {
+fn new_tasks_get_a_creation_time_and_keep_other_fields() {
     let binding = binding(json!({"gracefulEvictionTasks": [
         {"fromCluster": "a", "unknown": 1}, {"fromCluster": "b", "creationTimestamp": "t"}, {"fromCluster": "c"}]}));
-    let assessment = Assessment { fates: vec![Fate::Begin, Fate::TimedOut, Fate::KeptByUser], again_in: None };
+    let assessment = Assessment {
+        outcomes: vec![TaskOutcome::Begin, TaskOutcome::TimedOut, TaskOutcome::KeptByUser],
+        again_in: None,
+    };
     let settled = settle(&binding, &assessment, now());
     assert_eq!(
         json!(settled.tasks),
         json!([{"fromCluster": "a", "unknown": 1, "creationTimestamp": NOW}, {"fromCluster": "c"}])
     );
-    assert_eq!(settled.ended, [("b".to_owned(), Fate::TimedOut)]);
+    assert_eq!(settled.ended, [("b".to_owned(), TaskOutcome::TimedOut)]);
     assert_eq!(settled.clusters, None);
 }
 
 #[test]
-fn an_evicted_member_leaves_the_schedule_and_gets_one_task() {
+fn an_evicted_cluster_is_removed_from_the_targets_and_gets_one_task() {
     let eviction = || Eviction {
         purge_mode: "Gracefully".to_owned(),
         reason: "TaintUntolerated".to_owned(),
@@ -135,7 +138,7 @@ fn an_evicted_member_leaves_the_schedule_and_gets_one_task() {
 }
 
 #[test]
-fn what_a_staying_copy_needs_stays_with_it() {
+fn dependencies_of_a_kept_copy_are_kept() {
     let task = |from: &str, mode: &str| json!({"fromCluster": from, "purgeMode": mode});
     let leaving = binding(json!({"clusters": [{"name": "new", "replicas": 2}],
         "gracefulEvictionTasks": [task("old", "Gracefully"), task("purged", "Directly"), task("new", "Gracefully")]}));
@@ -145,7 +148,7 @@ fn what_a_staying_copy_needs_stays_with_it() {
 }
 
 #[test]
-fn an_eviction_is_put_on_record_once() {
+fn an_eviction_is_recorded_once() {
     let eviction = || Eviction { reason: "TaintUntolerated".to_owned(), ..Default::default() };
     let mut scheduled = binding(json!({"clusters": [{"name": "a", "replicas": 2}]}));
     assert!(!evict_on_record(&mut scheduled, "z", eviction(), now()));
@@ -157,18 +160,18 @@ fn an_eviction_is_put_on_record_once() {
 }
 
 #[test]
-fn a_member_that_keeps_its_part_is_scheduled_to_again() {
+fn a_cluster_whose_eviction_was_cancelled_is_a_target_again() {
     let binding = binding(json!({"clusters": [{"name": "b"}],
         "gracefulEvictionTasks": [{"fromCluster": "a", "replicas": 3}, {"fromCluster": "c"}]}));
-    let assessment = Assessment { fates: vec![Fate::Returned, Fate::InDoubt], again_in: None };
+    let assessment = Assessment { outcomes: vec![TaskOutcome::Returned, TaskOutcome::InDoubt], again_in: None };
     let settled = settle(&binding, &assessment, now());
     assert_eq!(settled.clusters, Some(vec![json!({"name": "b"}), json!({"name": "a", "replicas": 3})]));
     assert_eq!(settled.tasks, [json!({"fromCluster": "c"})]);
 }
 
 #[test]
-fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
-    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1 };
+fn a_workload_is_evicted_after_being_unhealthy_too_long() {
+    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1, ..TargetCluster::default() };
     let spec = BindingSpec { clusters: vec![target("a"), target("b")], ..Default::default() };
     let mut unhealthy = Unhealthy::new();
     let tolerated = Duration::from_secs(60);
@@ -195,14 +198,14 @@ fn a_workload_leaves_where_it_has_been_unhealthy_for_too_long() {
 }
 
 #[test]
-fn the_policy_says_how_an_unhealthy_workload_leaves() {
+fn the_policy_sets_the_purge_mode_of_an_unhealthy_workload() {
     let features = |text: &str| Features::parse(text).expect("gates");
     let behavior = |purge_mode: &str| -> ApplicationFailoverBehavior {
         serde_json::from_value(json!({"purgeMode": purge_mode, "gracePeriodSeconds": 30, "statePreservation":
             {"rules": [{"aliasLabelName": "state", "jsonPath": "{.phase}"}]}}))
         .expect("a behavior")
     };
-    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1 };
+    let target = |name: &str| TargetCluster { name: name.to_owned(), replicas: 1, ..TargetCluster::default() };
     let spec = BindingSpec { clusters: vec![target("a"), target("b")], ..Default::default() };
     let items = [AggregatedStatusItem { status: Some(json!({"phase": "running"})), ..item("a", "Unhealthy") }];
     let leave = |purge_mode: &str, cluster: &str, gates: &str| {

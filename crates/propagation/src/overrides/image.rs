@@ -161,7 +161,7 @@ mod tests {
     const SHA: &str = "sha256:50d858e0985ecc7f60418aaf0cc5ab587f42c2570a884095a9e8ccacd0f6545c";
 
     #[test]
-    fn images_are_taken_apart_by_dockers_grammar() {
+    fn images_are_parsed_with_the_grammar_of_docker() {
         for (text, host, repository, tag, digest) in [
             ("pause", "", "pause", "", ""),
             ("subpath/imagename:v1.0.0", "", "subpath/imagename", "v1.0.0", ""),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn invalid_images_are_refused() {
         for (text, error) in [
             ("", ImageError::Empty),
             ("Nginx", ImageError::Uppercase),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_added_to_replaced_or_removed() {
+    fn each_component_can_be_added_replaced_or_removed() {
         let image = "fictional.registry.example/imagename:v1.0.0";
         check("perl:5.34.0", "Registry", "add", "registry.k8s.io", "registry.k8s.io/perl:5.34.0");
         check(image, "Registry", "add", ".test", "fictional.registry.example.test/imagename:v1.0.0");

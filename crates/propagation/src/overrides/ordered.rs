@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stay_where_they_were_and_new_ones_come_last() {
+    fn keys_keep_their_order_and_new_ones_are_appended() {
         let text = r#"{ "z": 1, "a": {"y": 1, "b": [ {"q": 1, "c": null} ]}, "m": "x" }"#;
         let value: Value = serde_json::from_str(text).expect("JSON");
         check(text, value.clone(), r#"{"z":1,"a":{"y":1,"b":[{"q":1,"c":null}]},"m":"x"}"#);

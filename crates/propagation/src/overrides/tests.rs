@@ -52,7 +52,7 @@ fn applied(mut manifest: Object, cluster_policies: &[OverridePolicy], policies: 
 }
 
 #[test]
-fn the_more_specific_then_the_later_name_has_the_last_word_and_namespaced_policies_after_all() {
+fn overrides_apply_by_specificity_and_name_and_namespaced_policies_last() {
     let last = |cluster: &[(&str, &str)], namespaced: &[(&str, &str)]| {
         let of = |namespace: &str, policies: &[(&str, &str)]| -> Vec<OverridePolicy> {
             policies.iter().map(|(name, field)| policy(namespace, name, by(field), sets(name))).collect()
@@ -105,7 +105,7 @@ fn rules() -> Value {
 }
 
 #[test]
-fn rules_apply_in_order_where_their_cluster_matches_and_say_so() {
+fn rules_apply_in_order_in_matching_clusters_and_are_reported() {
     let policies = [policy("a", "p", by("name"), rules()), policy("a", "q", by("other"), rules())];
     let check = |name: &str, region: &str, last: Option<&str>, verdict: Verdict| {
         let (cluster, spec) = cluster(name, region);
@@ -124,7 +124,7 @@ fn rules_apply_in_order_where_their_cluster_matches_and_say_so() {
 }
 
 #[test]
-fn a_rule_for_no_member_is_told_and_changes_nothing() {
+fn a_rule_that_matches_no_cluster_is_reported_and_changes_nothing() {
     let rule = json!([{"targetCluster": {"clusterNames": ["m9"]}, "overriders": {}}]);
     let policies = [policy("", "p", by("all"), rule)];
     let (cluster, spec) = cluster("m1", "");
@@ -145,7 +145,7 @@ fn the_deprecated_fields_are_one_rule_where_there_are_none() {
 }
 
 #[test]
-fn the_first_failure_ends_it_and_names_the_rule() {
+fn the_first_failure_stops_and_names_the_rule() {
     let bad = json!([{"overriders": {}}, {"overriders": {"plaintext": [{"path": "/none/x", "operator": "remove"}]}}]);
     let policies = [policy("", "bad", by("name"), bad), policy("", "good", by("all"), sets("good"))];
     let (cluster, spec) = cluster("m1", "");
@@ -161,7 +161,7 @@ fn the_first_failure_ends_it_and_names_the_rule() {
 }
 
 #[test]
-fn what_was_applied_is_noted_by_name_as_karmada_writes_it() {
+fn applied_policies_are_recorded_by_name_as_in_karmada() {
     let image =
         json!([{"overriders": {"imageOverrider": [{"component": "Registry", "operator": "add", "value": "a&b"}]}}]);
     let plain = json!([{"overriders": {"plaintext": [{"path": "/data", "operator": "remove"}]}}]);
@@ -178,7 +178,7 @@ fn what_was_applied_is_noted_by_name_as_karmada_writes_it() {
 }
 
 #[test]
-fn policies_of_a_namespace_do_not_turn_an_object_into_another() {
+fn namespaced_policies_cannot_change_the_identity_of_an_object() {
     let (cluster, spec) = cluster("m1", "eu");
     let member = Member { cluster: &cluster, spec: &spec };
     let patch = |path: &str, value: &str| json!([{"overriders": {"plaintext": [{"path": path, "operator": "replace", "value": value}]}}]);

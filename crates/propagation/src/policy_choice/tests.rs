@@ -10,7 +10,7 @@ fn describe(choice: &Choice) -> Vec<String> {
 }
 
 #[test]
-fn every_policy_that_lost_is_told_why() {
+fn every_rejected_policy_has_a_reason() {
     let template = deployment("a", "web", json!({"app": "web"}));
     let index = PolicyIndex::new([
         policy("a", "winner", Some(1), by_name()),
@@ -48,7 +48,7 @@ fn selecting(selector: Value) -> Value {
 }
 
 #[test]
-fn without_a_policy_the_nearest_misses_are_told() {
+fn without_a_policy_the_closest_candidates_are_reported() {
     let labels = |labels: Value| selecting(json!({"labelSelector": {"matchLabels": labels}}));
     check(
         vec![
@@ -71,7 +71,7 @@ fn without_a_policy_the_nearest_misses_are_told() {
 }
 
 #[test]
-fn the_nearest_selector_of_a_policy_speaks_for_it() {
+fn the_closest_selector_of_a_policy_is_reported() {
     let selectors = json!([
         {"apiVersion": "v1", "kind": "ConfigMap"},
         {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "b"},
@@ -83,7 +83,7 @@ fn the_nearest_selector_of_a_policy_speaks_for_it() {
 }
 
 #[test]
-fn a_policy_on_its_way_out_is_told_of_and_not_chosen() {
+fn a_policy_being_deleted_is_reported_and_not_chosen() {
     let mut deleting = Object::clone(&policy("a", "p", None, by_kind()).object);
     deleting.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
     let index = PolicyIndex::new([Policy::read(Arc::new(deleting)).expect("readable")]);

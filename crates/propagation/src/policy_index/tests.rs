@@ -54,7 +54,7 @@ fn check(policies: Vec<Policy>, expected: &str) {
 
 /// The table of `getHighestPriorityPropagationPolicy` (Karmada 1.18, pkg/detector/compare.go).
 #[test]
-fn priority_goes_before_specificity_and_that_before_the_name() {
+fn policies_are_ordered_by_priority_specificity_and_name() {
     let name = |name, priority| policy("a", name, priority, by_name());
     let label = |name, priority| policy("a", name, priority, by_label());
     let kind = |name, priority| policy("a", name, priority, by_kind());
@@ -70,7 +70,7 @@ fn priority_goes_before_specificity_and_that_before_the_name() {
 }
 
 #[test]
-fn a_policy_of_the_namespace_goes_before_any_cluster_wide_one() {
+fn a_namespaced_policy_precedes_cluster_policies() {
     let weak = || policy("a", "pp", Some(-100), by_kind());
     let strong = || policy("", "cpp", Some(100), by_name());
     check(vec![weak(), strong()], "pp");
@@ -82,7 +82,7 @@ fn a_policy_of_the_namespace_goes_before_any_cluster_wide_one() {
 }
 
 #[test]
-fn selectors_meet_every_field_they_name() {
+fn selectors_match_all_their_fields() {
     let one = |selector: Value| {
         let mut full = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
         json_patch::merge(&mut full, &selector);
@@ -116,7 +116,7 @@ fn a_policy_counts_by_its_most_specific_selector() {
 }
 
 #[test]
-fn policies_that_changed_or_went_are_no_longer_found_as_they_were() {
+fn changed_or_deleted_policies_are_reindexed() {
     let template = deployment("a", "web", json!({"app": "web"}));
     let mut index = PolicyIndex::new([policy("a", "p", None, by_name())]);
     index.put(policy("a", "p", None, json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}])));
@@ -132,7 +132,7 @@ fn policies_that_changed_or_went_are_no_longer_found_as_they_were() {
 }
 
 #[test]
-fn policies_are_found_by_the_overrides_they_wait_for() {
+fn policies_are_found_by_the_overrides_they_depend_on() {
     let mut waiting = Object::clone(&policy("a", "p", None, by_name()).object);
     waiting.set(&["spec", "dependentOverrides"], json!(["o1", "o2"]));
     let mut index = PolicyIndex::new([Policy::read(Arc::new(waiting)).expect("readable")]);

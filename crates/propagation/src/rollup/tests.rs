@@ -40,7 +40,7 @@ fn check(works: &[Object], expected: Value) {
 }
 
 #[test]
-fn each_member_says_whether_it_has_the_template_and_how_it_is() {
+fn each_cluster_reports_applied_and_health() {
     let healthy = json!({"clusterName": "m1", "applied": true, "status": {"replicas": 2}, "health": "Healthy"});
     check(&[work("m1", Some(("True", "fine")), reflected(0, "web"))], json!([healthy]));
     let unknown = json!({"clusterName": "m1", "applied": true, "health": "Unknown"});
@@ -54,7 +54,7 @@ fn each_member_says_whether_it_has_the_template_and_how_it_is() {
 }
 
 #[test]
-fn members_are_by_name_and_works_that_go_away_are_silent() {
+fn clusters_are_sorted_and_works_being_deleted_are_ignored() {
     let mut going = work("m0", Some(("True", "")), json!([]));
     going.set(&["metadata", "deletionTimestamp"], "t");
     let mut elsewhere = work("m9", None, json!([]));
@@ -66,7 +66,7 @@ fn members_are_by_name_and_works_that_go_away_are_silent() {
 }
 
 fn target(name: &str) -> TargetCluster {
-    TargetCluster { name: name.to_owned(), replicas: 1 }
+    TargetCluster { name: name.to_owned(), replicas: 1, ..TargetCluster::default() }
 }
 
 fn items(clusters: &[(&str, bool)]) -> Vec<AggregatedStatusItem> {
@@ -79,7 +79,7 @@ fn items(clusters: &[(&str, bool)]) -> Vec<AggregatedStatusItem> {
 }
 
 #[test]
-fn fully_applied_means_in_every_expected_member_and_no_other() {
+fn fully_applied_requires_exactly_the_expected_clusters() {
     let spec = |scheduled: &[&str]| BindingSpec {
         clusters: scheduled.iter().map(|name| target(name)).collect(),
         ..Default::default()
@@ -112,7 +112,7 @@ fn binding(status: Value) -> Object {
 }
 
 #[test]
-fn only_what_the_status_does_not_say_yet_is_written() {
+fn only_changed_status_is_written() {
     let spec = BindingSpec { clusters: vec![target("m1")], ..Default::default() };
     let scheduled =
         json!({"type": "Scheduled", "status": "True", "reason": "s", "message": "m", "lastTransitionTime": "t"});

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_fills_in_does_not_travel() {
+    fn server_set_fields_are_not_propagated() {
         check(
             json!({"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b", "labels": {"x": "y"},
                 "creationTimestamp": "t", "deletionTimestamp": "t", "deletionGracePeriodSeconds": 1, "generation": 2,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_loses_what_its_cluster_gave_it() {
+    fn cluster_specific_fields_are_removed_for_each_kind() {
         check(
             json!({"kind": "Deployment", "metadata": {"annotations": {"deployment.kubernetes.io/revision": "1",
                 "deployment.kubernetes.io/revision-history": "2", "kept": "x"}}}),

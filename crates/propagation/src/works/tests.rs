@@ -42,7 +42,7 @@ fn stored(change: WorkChange) -> Object {
 }
 
 #[test]
-fn a_new_work_carries_the_template_and_says_where_it_comes_from() {
+fn a_new_work_has_the_template_and_its_origin() {
     let work = stored(desired(&BindingSpec::default(), template()).plan(None).expect("planned"));
     let expected = json!({
         "apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
@@ -86,7 +86,7 @@ fn a_new_work_carries_the_template_and_says_where_it_comes_from() {
 }
 
 #[test]
-fn a_work_that_is_as_desired_is_not_written_again() {
+fn an_up_to_date_work_is_not_written() {
     let spec = BindingSpec::default();
     let mut work = stored(desired(&spec, template()).plan(None).expect("planned"));
     work.set_annotation("of-others", "x");
@@ -94,7 +94,7 @@ fn a_work_that_is_as_desired_is_not_written_again() {
 }
 
 #[test]
-fn only_what_differs_is_written() {
+fn only_differences_are_written() {
     let mut spec = BindingSpec::default();
     let work = stored(desired(&spec, template()).plan(None).expect("planned"));
     spec.suspension = Some(BindingSuspension { dispatching: Some(true), ..Default::default() });
@@ -112,7 +112,7 @@ fn only_what_differs_is_written() {
 }
 
 #[test]
-fn a_work_that_is_going_away_is_waited_for() {
+fn a_work_being_deleted_is_waited_for() {
     let spec = BindingSpec::default();
     let mut work = stored(desired(&spec, template()).plan(None).expect("planned"));
     work.set(&["metadata", "deletionTimestamp"], "2026-11-16T00:00:00Z");
@@ -164,7 +164,7 @@ fn the_template_decides_conflicts_before_the_binding() {
 }
 
 fn target(name: &str, replicas: i32) -> TargetCluster {
-    TargetCluster { name: name.to_owned(), replicas }
+    TargetCluster { name: name.to_owned(), replicas, ..TargetCluster::default() }
 }
 
 fn task(cluster: &str, purge_mode: &str) -> GracefulEvictionTask {
@@ -172,7 +172,7 @@ fn task(cluster: &str, purge_mode: &str) -> GracefulEvictionTask {
 }
 
 #[test]
-fn works_go_to_scheduled_then_required_members_and_stay_where_they_leave_gracefully() {
+fn works_exist_for_scheduled_required_and_gracefully_evicted_clusters() {
     let spec = BindingSpec {
         clusters: vec![target("m1", 1), target("m2", 2)],
         required_by: vec![
@@ -188,7 +188,7 @@ fn works_go_to_scheduled_then_required_members_and_stay_where_they_leave_gracefu
 }
 
 #[test]
-fn dispatching_is_suspended_for_all_or_for_the_members_named() {
+fn dispatching_is_suspended_for_all_or_for_named_clusters() {
     let named = SuspendClusters { cluster_names: vec!["m1".to_owned()] };
     for (suspension, expected) in [
         (None, false),
@@ -239,7 +239,7 @@ fn completions_of_a_divided_job_follow_its_replicas() {
 }
 
 #[test]
-fn state_goes_along_only_when_a_workload_leaves_its_only_member_at_once() {
+fn state_is_injected_only_when_the_only_cluster_is_left_immediately() {
     let state = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
     let moved = |purge_mode: &str, before: &str| {
         let task = GracefulEvictionTask {

@@ -37,7 +37,7 @@ fn workload(kind: &str) -> Value {
 }
 
 #[test]
-fn images_of_all_containers_change_in_the_kinds_that_have_some() {
+fn images_of_all_containers_are_overridden() {
     let registry = json!({"imageOverrider": [{"component": "Registry", "operator": "replace", "value": "b.example"}]});
     let containers = "/spec/template/spec/containers";
     for kind in ["Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job"] {
@@ -70,7 +70,7 @@ fn a_predicate_names_the_one_image_to_change() {
 }
 
 #[test]
-fn an_image_that_is_none_stops_the_whole_manifest() {
+fn an_invalid_image_fails_the_whole_manifest() {
     let tag = json!({"imageOverrider": [{"component": "Tag", "operator": "remove"}]});
     let mut bad = workload("Deployment");
     bad["spec"]["template"]["spec"]["containers"][1]["image"] = "Not An Image".into();
@@ -82,7 +82,7 @@ fn an_image_that_is_none_stops_the_whole_manifest() {
 }
 
 #[test]
-fn commands_and_arguments_of_one_container_grow_and_shrink() {
+fn items_are_added_to_and_removed_from_commands_and_arguments() {
     let command = |name: &str, operator: &str, value: Value| json!({"commandOverrider": [{"containerName": name, "operator": operator, "value": value}]});
     let at = "/spec/template/spec/containers/0/command";
     let other = "/spec/template/spec/containers/1/command";
@@ -99,7 +99,7 @@ fn commands_and_arguments_of_one_container_grow_and_shrink() {
 }
 
 #[test]
-fn labels_and_annotations_are_added_always_and_changed_where_they_are() {
+fn labels_and_annotations_are_added_and_existing_ones_replaced() {
     let with =
         |field: &str, texts: Value| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", field: texts}});
     let over = |field: &str, operator: &str, value: Value| json!({format!("{field}Overrider"): [{"operator": operator, "value": value}]});
@@ -187,7 +187,7 @@ fn plaintext_is_one_patch_of_the_whole_object() {
 }
 
 #[test]
-fn what_is_more_general_comes_later_whatever_is_written_first() {
+fn general_overriders_apply_after_specific_ones_in_any_order() {
     let all = json!({
         "plaintext": [{"path": "/metadata/labels/l", "operator": "replace", "value": "plaintext"}],
         "labelsOverrider": [{"operator": "add", "value": {"l": "first"}}, {"operator": "replace", "value": {"l": "second"}}],
