@@ -40,6 +40,12 @@ pub enum Endpoint {
     Remote(RemoteConfig),
 }
 
+/// Creates clients of the clusters that a control plane manages, by their names.
+pub trait MemberClients: Send + Sync {
+    /// Returns a client, possibly before the cluster is reachable.
+    fn client(&self, cluster: &str) -> Result<ClusterClient, Status>;
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("{0:?} is not the address of a server; it must be like https://host:port")]

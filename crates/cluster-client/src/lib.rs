@@ -13,7 +13,7 @@ pub use backend::{Backend, Identity, Origin, Upgraded};
 pub use call::{
     ApiCall, ApiRequest, ObjectList, Patch, Reply, ReplyBody, ResourceRef, WatchCall, WatchEvent, WatchEvents,
 };
-pub use client::{ClusterClient, ConnectError, Endpoint};
+pub use client::{ClusterClient, ConnectError, Endpoint, MemberClients};
 pub use discovery::{ApiResource, ApiResources, DiscoveryTags, RestMapper};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use remote::config::RemoteConfig;

@@ -12,7 +12,7 @@ use object::builtin;
 use object::{GroupVersionKind, Object};
 
 #[tokio::test]
-async fn the_in_memory_api_keeps_the_contract() {
+async fn the_in_memory_api_passes_the_contract() {
     let api = MemoryApi::default();
     let client = api.client();
     suite(&client).await;
@@ -22,7 +22,7 @@ async fn the_in_memory_api_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kube_apiserver_over_the_network_keeps_the_contract() {
+async fn kube_apiserver_over_the_network_passes_the_contract() {
     let Some(server) = tokio::task::spawn_blocking(kube::KubeApiServer::start).await.expect("started") else { return };
     let config = Kubeconfig::load(std::slice::from_ref(&server.kubeconfig)).expect("a kubeconfig");
     let remote = config.remote(None).expect("a context");

@@ -328,7 +328,7 @@ where
 }
 
 #[tokio::test]
-async fn a_proxy_is_gone_through() {
+async fn a_proxy_is_used() {
     let server = Server::http2().await;
     let http = proxy(server.address, |mut client: TcpStream| async move {
         let mut head = Vec::new();

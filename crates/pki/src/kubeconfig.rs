@@ -11,13 +11,25 @@ pub enum Credential<'a> {
 
 /// A kubeconfig with everything embedded; cluster, user and context have the context's name.
 pub fn kubeconfig(server_url: &str, ca_pem: &str, credential: &Credential<'_>, context_name: &str) -> String {
+    kubeconfig_for_name(server_url, None, ca_pem, credential, context_name)
+}
+
+/// The same; the server is requested and verified by `server_name` if there is one.
+pub fn kubeconfig_for_name(
+    server_url: &str,
+    server_name: Option<&str>,
+    ca_pem: &str,
+    credential: &Credential<'_>,
+    context_name: &str,
+) -> String {
     let (name, user) = (scalar(context_name), user_lines(credential));
     let (server, ca) = (scalar(server_url), STANDARD.encode(ca_pem));
+    let server_name = server_name.map(|name| format!("    tls-server-name: {}\n", scalar(name))).unwrap_or_default();
     format!(
         "apiVersion: v1\n\
          kind: Config\n\
          clusters:\n\
-         - cluster:\n    certificate-authority-data: {ca}\n    server: {server}\n  name: {name}\n\
+         - cluster:\n    certificate-authority-data: {ca}\n    server: {server}\n{server_name}  name: {name}\n\
          contexts:\n\
          - context:\n    cluster: {name}\n    user: {name}\n  name: {name}\n\
          current-context: {name}\n\

@@ -15,6 +15,7 @@ pub mod kubeconfig;
 pub mod oidc;
 pub mod pem;
 pub mod rotation;
+pub mod sealing;
 pub mod subject;
 pub mod tls;
 pub mod token;

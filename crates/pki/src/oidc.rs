@@ -45,39 +45,23 @@ pub enum OidcError {
 impl OidcRules {
     /// The user of claims whose signature and times have been verified.
     pub fn user(&self, claims: &Map<String, Value>) -> Result<OidcUser, OidcError> {
-        let issuer = text(claims, "iss")?;
+        let issuer = claim_text(claims, "iss")?;
         if issuer != self.issuer {
             return Err(OidcError::Issuer(issuer.to_owned()));
         }
-        self.check_audience(claims)?;
+        check_audience(claims, &self.audiences)?;
         let user = OidcUser { username: self.username(claims)?, groups: self.groups(claims)? };
         for (claim, required) in &self.required_claims {
-            if text(claims, claim)? != required {
+            if claim_text(claims, claim)? != required {
                 return Err(OidcError::RequiredClaim(claim.clone()));
             }
         }
         Ok(user)
     }
 
-    fn check_audience(&self, claims: &Map<String, Value>) -> Result<(), OidcError> {
-        let audiences = one_or_many(claims, "aud")?;
-        let meant = audiences.iter().any(|audience| self.audiences.iter().any(|ours| ours == audience));
-        if meant { Ok(()) } else { Err(OidcError::Audience) }
-    }
-
     fn username(&self, claims: &Map<String, Value>) -> Result<String, OidcError> {
-        let name = text(claims, &self.username_claim)?;
-        if name.is_empty() {
-            return Err(OidcError::EmptyClaim(self.username_claim.clone()));
-        }
+        let name = username_claim(claims, &self.username_claim)?;
         let is_email = self.username_claim == "email";
-        if is_email {
-            match claims.get("email_verified") {
-                None | Some(Value::Bool(true)) => {}
-                Some(Value::Bool(false)) => return Err(OidcError::EmailNotVerified),
-                Some(_) => return Err(OidcError::ClaimType("email_verified".into())),
-            }
-        }
         Ok(match self.username_prefix.as_deref() {
             Some("-") => name.to_owned(),
             None if is_email => name.to_owned(),
@@ -90,18 +74,42 @@ impl OidcRules {
         let Some(claim) = self.groups_claim.as_deref().filter(|claim| claims.contains_key(*claim)) else {
             return Ok(Vec::new());
         };
-        let groups = one_or_many(claims, claim)?;
+        let groups = claim_texts(claims, claim)?;
         Ok(groups.into_iter().map(|group| format!("{}{group}", self.groups_prefix)).collect())
     }
 }
 
-fn text<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, OidcError> {
+/// An error unless the token is meant for one of `accepted`.
+pub fn check_audience(claims: &Map<String, Value>, accepted: &[String]) -> Result<(), OidcError> {
+    let audiences = claim_texts(claims, "aud")?;
+    let meant = audiences.iter().any(|audience| accepted.iter().any(|ours| ours == audience));
+    if meant { Ok(()) } else { Err(OidcError::Audience) }
+}
+
+/// The claim that holds the user's name. An e-mail address that the issuer marks as not verified is refused.
+pub fn username_claim<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, OidcError> {
+    let name = claim_text(claims, claim)?;
+    if name.is_empty() {
+        return Err(OidcError::EmptyClaim(claim.to_owned()));
+    }
+    if claim == "email" {
+        match claims.get("email_verified") {
+            None | Some(Value::Bool(true)) => {}
+            Some(Value::Bool(false)) => return Err(OidcError::EmailNotVerified),
+            Some(_) => return Err(OidcError::ClaimType("email_verified".into())),
+        }
+    }
+    Ok(name)
+}
+
+/// The value of a claim that must be a string.
+pub fn claim_text<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<&'a str, OidcError> {
     let value = claims.get(claim).ok_or_else(|| OidcError::MissingClaim(claim.to_owned()))?;
     value.as_str().ok_or_else(|| OidcError::ClaimType(claim.to_owned()))
 }
 
-/// Audiences and groups may be one string or a list of strings.
-fn one_or_many<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<Vec<&'a str>, OidcError> {
+/// The values of a claim that may be one string or a list of strings, as audiences and groups are.
+pub fn claim_texts<'a>(claims: &'a Map<String, Value>, claim: &str) -> Result<Vec<&'a str>, OidcError> {
     match claims.get(claim) {
         None => Err(OidcError::MissingClaim(claim.to_owned())),
         Some(Value::String(one)) => Ok(vec![one]),

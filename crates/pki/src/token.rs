@@ -39,6 +39,12 @@ pub fn hash(token: &str) -> String {
     HEXLOWER.encode(digest.as_ref())
 }
 
+/// Returns the HMAC-SHA256 of a message in hexadecimal.
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    HEXLOWER.encode(hmac::sign(&key, message).as_ref())
+}
+
 /// Compares two byte strings without revealing by its duration where, or in which length, they differ.
 pub fn constant_time_eq(expected: &[u8], candidate: &[u8]) -> bool {
     // Comparing MACs under a fixed key of equal length makes ring's constant-time check independent of the inputs.

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_command_survives_the_wire() {
+    fn the_exit_status_of_a_command_round_trips() {
         for end in [ExitStatus::Success, ExitStatus::Code(3), ExitStatus::Code(137)] {
             assert_eq!(from_bytes(to_status(&Ok(end.clone())).to_string().as_bytes()), end);
         }

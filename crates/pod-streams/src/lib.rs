@@ -8,9 +8,9 @@ mod pipe;
 mod port_forward;
 mod query;
 mod remote_command;
-mod spdy;
+pub mod spdy;
 mod upgrade;
-mod websocket;
+pub mod websocket;
 
 pub use backend::{
     Attach, Exec, ExitStatus, LogOptions, LogStream, PodBackend, PodRef, Refusal, Streams, TerminalSize, Tunnel,

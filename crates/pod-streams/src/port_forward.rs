@@ -17,7 +17,7 @@ use crate::query::{ports, query_of};
 use crate::remote_command::V4;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
-use crate::websocket::{self, Channels, Encoding, Ends, Message, MessageIo};
+use crate::websocket::{self, Channels, Encoding, EndSignals, Message, MessageIo};
 
 const SPDY: &str = "portforward.k8s.io";
 const TUNNELLED: &str = "SPDY/3.1+portforward.k8s.io";
@@ -54,7 +54,7 @@ pub fn serve_port_forward(
                 }
                 Transport::WebSocket(V4_BASE64) => forward_channels(io, Encoding::Base64, ports, target).await,
                 Transport::WebSocket(_) => {
-                    forward_channels(io, Encoding::Binary(Ends::Unknown), ports, target).await;
+                    forward_channels(io, Encoding::Binary(EndSignals::Unsupported), ports, target).await;
                 }
             }
         };

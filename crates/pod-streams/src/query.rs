@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_have_two_spellings() {
+    fn ports_have_two_forms() {
         assert_eq!(ports(&query("ports=80,81&port=443")).expect("ports"), [80, 81, 443]);
         assert!(ports(&query("ports=0")).is_err());
         assert!(ports(&query("ports=99999")).is_err());

@@ -20,7 +20,7 @@ use crate::pipe::{ChannelReader, ChannelWriter, Outgoing};
 use crate::query::query_of;
 use crate::spdy;
 use crate::upgrade::{Io, Offers, StreamRequest, Transport, negotiate, switch, switched};
-use crate::websocket::{self, Channels, Encoding, Ends, Message};
+use crate::websocket::{self, Channels, Encoding, EndSignals, Message};
 
 pub const V5: &str = "v5.channel.k8s.io";
 pub const V4: &str = "v4.channel.k8s.io";
@@ -158,8 +158,8 @@ impl Session {
 async fn over_web_socket(io: Io, protocol: &str, asked: Asked) -> Session {
     let encoding = match protocol {
         V4_BASE64 | V1_BASE64 => Encoding::Base64,
-        V5 => Encoding::Binary(Ends::Heard),
-        _ => Encoding::Binary(Ends::Unknown),
+        V5 => Encoding::Binary(EndSignals::Received),
+        _ => Encoding::Binary(EndSignals::Unsupported),
     };
     let socket = websocket::over(io, Role::Server).await;
     let Channels { mut arriving, out, gone, driver } = websocket::start(socket, encoding);

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_their_bound() {
+    fn backoff_doubles_up_to_its_maximum() {
         let waits: Vec<u128> = [0, 1, 2, 17, 18, 31, 32, 1000].map(|n| KEY_BACKOFF.wait(n).as_millis()).into();
         assert_eq!(waits, [5, 10, 20, 655_360, 1_000_000, 1_000_000, 1_000_000, 1_000_000]);
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spec_and_status_are_written_apart_and_only_when_they_differ() {
+    async fn spec_and_status_are_written_separately_and_only_when_changed() {
         let api = MemoryApi::default();
         let (gvr, current) = stored(&api);
         let target = || ResourceRef::of(&gvr, &current);

@@ -165,11 +165,12 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
             pumps.spawn(pump(source, Arc::clone(&self.queue)));
         }
         let reconcile = Arc::new(reconcile);
-        let told = self.metrics.as_ref().map(|metrics| metrics.workers(self.name, workers));
+        let worker_metrics = self.metrics.as_ref().map(|metrics| metrics.workers(self.name, workers));
         let mut running = JoinSet::new();
         for _ in 0..workers {
-            let (controller, reconcile, told) = (self.clone(), Arc::clone(&reconcile), told.clone());
-            running.spawn(async move { controller.work(&*reconcile, told.as_ref()).await });
+            let (controller, reconcile, worker_metrics) =
+                (self.clone(), Arc::clone(&reconcile), worker_metrics.clone());
+            running.spawn(async move { controller.work(&*reconcile, worker_metrics.as_ref()).await });
         }
         cancel.cancelled().await;
         self.queue.shut_down();
@@ -178,14 +179,14 @@ impl<K: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Controller<K> {
         tracing::debug!(controller = self.name, "controller stopped");
     }
 
-    async fn work<F, R>(&self, reconcile: &F, told: Option<&WorkerMetrics>)
+    async fn work<F, R>(&self, reconcile: &F, worker_metrics: Option<&WorkerMetrics>)
     where
         F: Fn(K) -> R,
         R: Future<Output = Result<Outcome, ReconcileError>>,
     {
         while let Some(key) = self.queue.next().await {
             self.counters.reconciles.fetch_add(1, Ordering::Relaxed);
-            let started = told.map(WorkerMetrics::started);
+            let started = worker_metrics.map(WorkerMetrics::started);
             // A panic in one reconcile must not end the others.
             let future = std::panic::catch_unwind(AssertUnwindSafe(|| reconcile(key.clone())));
             let result = match future {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use object::builtin;
 use object::time::format_seconds;
 use object::{GroupVersionKind, GroupVersionResource, Object};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,8 @@ use crate::clock::Clock;
 pub const WAITING_MAX: usize = 8192;
 /// Events kept in memory to count repetitions instead of writing new ones.
 pub const REMEMBERED_MAX: usize = 4096;
+/// Events written at the same time.
+const WRITTEN_AT_ONCE: usize = 64;
 /// Minimum interval between updates of a repeated event.
 const REPEAT_EVERY: Duration = Duration::from_secs(5);
 
@@ -103,7 +105,7 @@ struct Written {
     /// Suffix of the event's name, which begins with the object's name.
     suffix: u64,
     count: u64,
-    told: Timestamp,
+    recorded_at: Timestamp,
 }
 
 struct Writer {
@@ -121,57 +123,77 @@ async fn write_all(
     mut receiver: mpsc::Receiver<(Occurrence, Timestamp)>,
     cancel: CancellationToken,
 ) {
+    let mut received = Vec::new();
     loop {
-        let received = tokio::select! {
+        tokio::select! {
             () = cancel.cancelled() => return,
-            received = receiver.recv() => received,
+            count = receiver.recv_many(&mut received, WRITTEN_AT_ONCE) => if count == 0 { return },
         };
-        let Some((occurrence, at)) = received else { return };
-        writer.write(occurrence, at).await;
+        writer.write(received.drain(..)).await;
     }
 }
 
+/// The write of one event.
+enum EventWrite {
+    Create(Object),
+    /// The event's name, and how often it has occurred so far.
+    Repeat {
+        namespace: String,
+        name: String,
+        patch: Value,
+    },
+}
+
 impl Writer {
-    /// A failed event write is logged and otherwise ignored.
-    async fn write(&mut self, occurrence: Occurrence, at: Timestamp) {
-        let fingerprint = self.fingerprints.hash_one(&occurrence);
-        let result = match self.written.get_mut(&fingerprint) {
-            Some(written) => {
-                written.count += 1;
-                if at.duration_since(written.told).unsigned_abs() < REPEAT_EVERY {
-                    return;
-                }
-                written.told = at;
-                let body = json!({"count": written.count, "lastTimestamp": format_seconds(at)});
-                let name = event_name(&occurrence.about, written.suffix);
-                let target = ResourceRef::namespaced(&events(), namespace_of(&occurrence.about), &name);
-                let patch = Patch { kind: PatchKind::Merge, body };
-                self.client.patch(target, patch, WriteOptions::managed_by(self.component)).await
+    /// Writes the events at the same time, so that they share a flush of the store. A failed write is logged and otherwise
+    /// ignored.
+    async fn write(&mut self, occurrences: impl Iterator<Item = (Occurrence, Timestamp)>) {
+        let planned: Vec<_> = occurrences.filter_map(|(occurrence, at)| self.plan(&occurrence, at)).collect();
+        let writes = planned.into_iter().map(|(fingerprint, write)| {
+            let (client, options) = (&self.client, WriteOptions::managed_by(self.component).untracked());
+            async move {
+                let result = match write {
+                    EventWrite::Create(event) => {
+                        client.create(ResourceRef::within(&events(), event.namespace()), event, options).await
+                    }
+                    EventWrite::Repeat { namespace, name, patch } => {
+                        let target = ResourceRef::namespaced(&events(), &namespace, &name);
+                        client.patch(target, Patch { kind: PatchKind::Merge, body: patch }, options).await
+                    }
+                };
+                (fingerprint, result.err())
             }
-            None => self.create(fingerprint, &occurrence, at).await,
-        };
-        if let Err(error) = result {
-            // The event may have expired; the next occurrence creates a new one.
-            self.written.remove(&fingerprint);
-            tracing::debug!(%error, reason = occurrence.reason, "an event could not be written");
+        });
+        for (fingerprint, error) in futures::future::join_all(writes).await {
+            if let Some(error) = error {
+                // The event may have expired; the next occurrence creates a new one.
+                self.written.remove(&fingerprint);
+                tracing::debug!(%error, "an event could not be written");
+            }
         }
     }
 
-    async fn create(
-        &mut self,
-        fingerprint: u64,
-        occurrence: &Occurrence,
-        at: Timestamp,
-    ) -> Result<Arc<Object>, object::Status> {
+    /// Decides what is written for an occurrence; `None` for one that is only counted.
+    fn plan(&mut self, occurrence: &Occurrence, at: Timestamp) -> Option<(u64, EventWrite)> {
+        let fingerprint = self.fingerprints.hash_one(occurrence);
+        if let Some(written) = self.written.get_mut(&fingerprint) {
+            written.count += 1;
+            if at.duration_since(written.recorded_at).unsigned_abs() < REPEAT_EVERY {
+                return None;
+            }
+            written.recorded_at = at;
+            let patch = json!({"count": written.count, "lastTimestamp": format_seconds(at)});
+            let name = event_name(&occurrence.about, written.suffix);
+            let namespace = namespace_of(&occurrence.about).to_owned();
+            return Some((fingerprint, EventWrite::Repeat { namespace, name, patch }));
+        }
         if self.written.len() >= REMEMBERED_MAX {
             self.written.clear();
         }
         self.last_suffix = next_suffix(self.last_suffix, at);
         let suffix = self.last_suffix;
-        let event = self.event(occurrence, suffix, at);
-        self.written.insert(fingerprint, Written { suffix, count: 1, told: at });
-        let target = ResourceRef::within(&events(), event.namespace());
-        self.client.create(target, event, WriteOptions::managed_by(self.component)).await
+        self.written.insert(fingerprint, Written { suffix, count: 1, recorded_at: at });
+        Some((fingerprint, EventWrite::Create(self.event(occurrence, suffix, at))))
     }
 
     fn event(&self, occurrence: &Occurrence, suffix: u64, at: Timestamp) -> Object {
@@ -223,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_events_rise_with_time() {
+    fn names_of_events_are_ordered_by_time() {
         let at = |nanoseconds: i128| Timestamp::from_nanosecond(1_763_400_000_000_000_000 + nanoseconds).unwrap();
         let mut last = 0;
         for nanoseconds in [0, 0, 0, 5_000, 1_000_000] {

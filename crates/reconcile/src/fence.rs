@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_fence_allows_writes_until_its_deadline_and_reads_always() {
+    async fn a_fence_allows_writes_until_its_deadline_and_always_reads() {
         let api = MemoryApi::default();
         let fence = Fence::new(Instant::now() + Duration::from_secs(10));
         let client = fence.guard(&api.client());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_waited_for_its_turn_when_the_time_was_up_is_not_made() {
+    async fn a_write_still_queued_at_the_deadline_is_not_sent() {
         let fence = Fence::new(Instant::now() + Duration::from_secs(10));
         let written = Mutex::new(false);
         let write = fence.within(async {

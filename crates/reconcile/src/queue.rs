@@ -35,7 +35,7 @@ pub struct WorkQueue<K> {
     /// A key is ready, a delay changed, or the queue is shut down.
     wake: Notify,
     /// A key was taken: there is space for another.
-    room: Notify,
+    space_freed: Notify,
     counters: Counters,
     metrics: Option<QueueMetrics>,
 }
@@ -107,7 +107,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             backoff,
             keys_waiting_max,
             wake: Notify::new(),
-            room: Notify::new(),
+            space_freed: Notify::new(),
             counters: Counters::default(),
             metrics: None,
         }
@@ -122,14 +122,14 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     /// Adds a key, or raises the priority of a waiting one. Blocks while too many keys wait.
     pub async fn add(&self, key: K, priority: Priority) {
         loop {
-            let room = self.room.notified();
-            tokio::pin!(room);
+            let space_freed = self.space_freed.notified();
+            tokio::pin!(space_freed);
             // Registered before the check, so that space freed in between is not missed.
-            room.as_mut().enable();
-            if self.has_room_for(&key) {
+            space_freed.as_mut().enable();
+            if self.may_add(&key) {
                 break;
             }
-            room.await;
+            space_freed.await;
         }
         self.add_now(key, priority);
     }
@@ -215,7 +215,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                         self.wake.notify_one();
                     }
                     self.counters.taken.fetch_add(1, Ordering::Relaxed);
-                    self.room.notify_one();
+                    self.space_freed.notify_one();
                     return Some(key);
                 }
                 state.delayed.keys().next().map(|(at, _)| *at)
@@ -254,7 +254,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
         drop(state);
         self.wake.notify_waiters();
-        self.room.notify_waiters();
+        self.space_freed.notify_waiters();
     }
 
     pub fn counts(&self) -> QueueCounts {
@@ -277,7 +277,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         }
     }
 
-    fn has_room_for(&self, key: &K) -> bool {
+    fn may_add(&self, key: &K) -> bool {
         let state = self.state.lock();
         state.is_shut || state.ready.len() < self.keys_waiting_max || state.keys.contains_key(key)
     }

@@ -131,7 +131,7 @@ async fn shutdown_finishes_running_reconciles_and_starts_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_brings_a_thousand_objects_to_where_they_should_be() {
+async fn a_controller_reconciles_a_thousand_objects() {
     let api = MemoryApi::default();
     for index in 0..1000 {
         api.seed(&gvr("deployments"), object("Deployment", &format!("d{index:04}")));

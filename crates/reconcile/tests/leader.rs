@@ -76,7 +76,7 @@ async fn seconds(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_leads_and_hands_over_at_once_when_it_stops() {
+async fn a_leader_that_stops_releases_its_lease_at_once() {
     let (api, cut, record, start) = (MemoryApi::default(), Arc::default(), Arc::default(), Instant::now());
     let a = candidate("a", &api, &cut, &record, start);
     seconds(1).await;

@@ -91,7 +91,7 @@ async fn a_mirror_copies_the_api_and_is_indexed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_can_be_narrowed() {
+async fn a_mirror_can_be_limited_by_selectors() {
     let api = MemoryApi::default();
     for (namespace, name) in [("a", "x"), ("a", "y"), ("b", "x")] {
         create(&api.client(), namespace, name, "n").await;
@@ -124,7 +124,7 @@ async fn a_mirror_trims_listed_and_watched_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_object_is_the_one_the_api_holds_not_a_copy() {
+async fn an_object_is_shared_with_the_api_not_copied() {
     let api = MemoryApi::default();
     let stored = api.seed(&pods(), pod("a", "x", "n"));
     let (mirror, _cancel) = start(&api, MirrorSpec::new(&pods())).await;
@@ -164,9 +164,9 @@ async fn an_expired_version_lists_again_and_delivers_missed_changes() {
     move_to(&client, "a", "moved", "n2").await;
     create(&client, "a", "new", "n3").await;
     api.compact();
-    let mut told = [next(&mut changes).await, next(&mut changes).await, next(&mut changes).await];
-    told.sort();
-    assert_eq!(told, ["a/gone n1>-", "a/moved n1>n2", "a/new ->n3"]);
+    let mut changes_seen = [next(&mut changes).await, next(&mut changes).await, next(&mut changes).await];
+    changes_seen.sort();
+    assert_eq!(changes_seen, ["a/gone n1>-", "a/moved n1>n2", "a/new ->n3"]);
     assert_eq!(names(mirror.list()), ["a/kept", "a/moved", "a/new"]);
     assert!(timeout(Duration::from_secs(60), changes.next()).await.is_err(), "unchanged objects are not delivered");
 }
@@ -240,15 +240,15 @@ async fn steps(follower: &mut Follower) -> (Vec<String>, Option<String>) {
 }
 
 async fn all_steps(follower: &mut Follower, count: usize) -> Vec<String> {
-    let mut told = Vec::new();
-    while told.len() < count {
-        told.extend(steps(follower).await.0);
+    let mut changes_seen = Vec::new();
+    while changes_seen.len() < count {
+        changes_seen.extend(steps(follower).await.0);
     }
-    told
+    changes_seen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
+async fn a_mirror_with_history_can_be_followed_from_any_recorded_version() {
     let api = MemoryApi::default();
     let client = api.client();
     create(&client, "a", "x", "n1").await;
@@ -263,13 +263,13 @@ async fn a_mirror_with_a_history_is_followed_from_any_version_it_remembers() {
     let mut from_first = mirror.follow_after(first).expect("remembered");
     assert_eq!(all_steps(&mut from_first, 3).await, ["a/x n1>n2", "b/y ->n1", "a/x n2>-"]);
     let mut from_between = mirror.follow_after(between).expect("remembered");
-    let (told, version) = steps(&mut from_between).await;
-    assert_eq!((told, version), (vec!["a/x n2>-".to_owned()], Some(mirror.version())));
+    let (changes_seen, version) = steps(&mut from_between).await;
+    assert_eq!((changes_seen, version), (vec!["a/x n2>-".to_owned()], Some(mirror.version())));
     assert_eq!(mirror.follow_after(first - 1).err(), Some(TooOld { asked: first - 1, oldest: first }));
     // Changes of other resources only advance the version.
     api.seed(&builtin::services(), pod("a", "s", "n"));
-    let (told, version) = steps(&mut from_between).await;
-    assert_eq!((told.len(), version), (0, Some(mirror.version())));
+    let (changes_seen, version) = steps(&mut from_between).await;
+    assert_eq!((changes_seen.len(), version), (0, Some(mirror.version())));
     let beyond = mirror.version().parse::<u64>().expect("a number") + 1;
     let mut early = mirror.follow_after(beyond).expect("it will come");
     create(&client, "a", "seen-elsewhere", "n1").await;
@@ -296,15 +296,15 @@ async fn followers_get_changes_found_by_a_new_list() {
     move_to(&client, "a", "y", "n2").await;
     create(&client, "a", "z", "n1").await;
     api.compact();
-    let mut told = all_steps(&mut follower, 3).await;
-    told.sort();
-    assert_eq!(told, ["a/x n1>-", "a/y n1>n2", "a/z ->n1"]);
+    let mut changes_seen = all_steps(&mut follower, 3).await;
+    changes_seen.sort();
+    assert_eq!(changes_seen, ["a/x n1>-", "a/y n1>n2", "a/z ->n1"]);
     let mut late = mirror.follow_after(first).expect("a list adds to the history");
     assert_eq!(all_steps(&mut late, 3).await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_of_some_namespaces_keeps_nothing_of_others() {
+async fn a_mirror_of_some_namespaces_holds_no_object_of_others() {
     for streams in [true, false] {
         let api = MemoryApi::default();
         if !streams {
@@ -318,8 +318,8 @@ async fn a_mirror_of_some_namespaces_keeps_nothing_of_others() {
         assert_eq!(names(mirror.list()), ["a/x", "c/x"]);
         let mut follower = mirror.follow();
         create(&api.client(), "b", "y", "n").await;
-        let (told, version) = steps(&mut follower).await;
-        assert_eq!((told.len(), version), (0, Some(mirror.version())));
+        let (changes_seen, version) = steps(&mut follower).await;
+        assert_eq!((changes_seen.len(), version), (0, Some(mirror.version())));
         create(&api.client(), "c", "y", "n").await;
         assert_eq!(all_steps(&mut follower, 1).await, ["c/y ->n"]);
         assert_eq!(mirror.chunk("", None, 2).len(), 2);

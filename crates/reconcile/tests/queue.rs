@@ -58,7 +58,7 @@ async fn a_delayed_key_is_delivered_once_at_the_earliest_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_wait_twice_as_long_each_time_until_forgotten() {
+async fn backoff_doubles_until_the_key_is_forgotten() {
     let queue = queue();
     let mut waits = Vec::new();
     for _ in 0..5 {

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefix_end_is_the_next_string_after_all_with_the_prefix() {
+    fn prefix_end_is_the_first_key_after_the_prefix() {
         let check =
             |prefix: &str, expected: Option<&str>| assert_eq!(prefix_end(prefix).as_deref(), expected, "{prefix:?}");
         check("/pods/", Some("/pods0"));

@@ -47,6 +47,8 @@ pub struct Restored {
     pub backup_revision: Revision,
     /// The address of the original control plane.
     pub former_url: Option<String>,
+    /// The control plane of another product that the contents were imported from; `None` after a restore.
+    pub imported_from: Option<String>,
 }
 
 /// The mapping of engine revisions to store revisions.

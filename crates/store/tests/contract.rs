@@ -33,7 +33,7 @@ async fn run(engine: &str, case: Case, store: Arc<dyn Store>, failed: &mut Vec<&
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_the_contract() {
+async fn memory_passes_the_contract() {
     let mut failed = Vec::new();
     for case in CASES {
         run("memory", *case, Arc::new(Memory::new()), &mut failed).await;
@@ -42,7 +42,7 @@ async fn memory_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_keeps_the_contract() {
+async fn embedded_passes_the_contract() {
     let mut failed = Vec::new();
     for case in CASES {
         let directory = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ impl ValueTransformer for Inverting {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transformed_store_keeps_the_contract() {
+async fn a_transformed_store_passes_the_contract() {
     let mut failed = Vec::new();
     for is_remote in [false, true] {
         for case in CASES {
@@ -99,7 +99,7 @@ async fn a_transformed_store_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_opened_fails_reads_and_can_be_deleted() {
+async fn a_value_that_cannot_be_decrypted_fails_reads_and_can_be_deleted() {
     let raw: Arc<dyn Store> = Arc::new(Memory::new());
     let store = Transformed::new(Arc::clone(&raw), Arc::new(Inverting { is_remote: false }));
     let written = raw.create("/a", "foreign".into(), None).await.unwrap();
@@ -121,13 +121,13 @@ async fn contract_on_etcd(server: &EtcdServer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_keeps_the_contract() {
+async fn etcd_passes_the_contract() {
     let Some(binary) = find_etcd() else { return };
     contract_on_etcd(&EtcdServer::plain(&binary).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn etcd_over_tls_keeps_the_contract_and_requires_client_certificates() {
+async fn etcd_over_tls_passes_the_contract_and_requires_client_certificates() {
     let Some(binary) = find_etcd() else { return };
     let server = EtcdServer::with_tls(&binary).await;
     contract_on_etcd(&server).await;

@@ -88,7 +88,7 @@ struct Known {
 }
 
 #[test]
-fn kill_nine_in_a_loop_loses_no_acknowledged_write_and_shows_no_half_write() {
+fn repeated_sigkill_loses_no_acknowledged_write_and_leaves_no_partial_write() {
     let directory = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let (mut rounds, mut acknowledged) = (0_u64, 0_u64);

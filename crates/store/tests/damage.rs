@@ -162,7 +162,7 @@ async fn a_log_truncated_by_a_crash_opens_with_its_complete_transactions() {
 }
 
 #[tokio::test]
-async fn a_damaged_note_of_acknowledged_writes_does_no_harm() {
+async fn a_damaged_ack_file_is_harmless() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("store");
     let store = Embedded::open(&EmbeddedOptions::new(&directory)).unwrap();
@@ -174,7 +174,7 @@ async fn a_damaged_note_of_acknowledged_writes_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_missing_database_is_not_taken_for_a_new_one() {
+async fn a_missing_database_is_not_recreated() {
     let directory = tempfile::tempdir().unwrap();
     let store = Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap();
     fill(&store).await;

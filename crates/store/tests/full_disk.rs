@@ -70,7 +70,7 @@ fn reopen_and_count(directory: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_writes_and_service_returns_by_itself() {
+async fn a_full_disk_refuses_writes_and_the_store_recovers() {
     let Some(disk) = SmallDisk::mount(12) else { return };
     let directory = disk.path.join("store");
     let ballast = disk.path.join("ballast");
@@ -98,7 +98,7 @@ async fn a_full_disk_refuses_writes_and_service_returns_by_itself() {
 }
 
 #[tokio::test]
-async fn a_store_at_its_size_limit_takes_writes_again_after_deletes() {
+async fn a_store_at_its_size_limit_accepts_writes_again_after_deletes() {
     let directory = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions { size_bytes_max: Some(2 << 20), ..EmbeddedOptions::new(directory.path()) };
     let store = Embedded::open(&options).unwrap();

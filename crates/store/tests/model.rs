@@ -208,7 +208,7 @@ fn check(cases: u32, run: impl Fn(Vec<ModelStep>)) {
 }
 
 #[test]
-fn memory_behaves_as_the_model() {
+fn memory_matches_the_model() {
     let runtime = runtime();
     check(200, |steps| {
         runtime.block_on(async {
@@ -222,7 +222,7 @@ fn memory_behaves_as_the_model() {
 }
 
 #[test]
-fn embedded_behaves_as_the_model_across_restarts() {
+fn embedded_matches_the_model_across_restarts() {
     let runtime = runtime();
     check(60, |steps| {
         let directory = tempfile::tempdir().unwrap();
@@ -244,7 +244,7 @@ fn embedded_behaves_as_the_model_across_restarts() {
 }
 
 #[test]
-fn etcd_behaves_as_the_model() {
+fn etcd_matches_the_model() {
     let Some(binary) = find_etcd() else { return };
     let runtime = runtime();
     let server = runtime.block_on(EtcdServer::plain(&binary));

@@ -12,7 +12,7 @@ use store::{Error, Store};
 use crate::engines::{EtcdServer, find_etcd, free_port};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_is_down_is_passed_over() {
+async fn an_unavailable_endpoint_is_skipped() {
     let Some(binary) = find_etcd() else { return };
     let server = EtcdServer::plain(&binary).await;
     let mut options = server.options("/failover");
@@ -49,7 +49,7 @@ async fn no_etcd_at_all_is_unavailable_not_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_was_not_answered_is_settled_or_called_unknown() {
+async fn an_unanswered_write_is_resolved_or_reported_as_unknown() {
     let Some(binary) = find_etcd() else { return };
     let server = EtcdServer::plain(&binary).await;
     let mut options = server.options("/silent");

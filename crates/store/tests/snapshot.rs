@@ -118,7 +118,7 @@ async fn check_everywhere(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_engine_can_be_saved_and_put_into_every_engine() {
+async fn a_backup_of_every_engine_restores_into_every_engine() {
     let binary = find_etcd();
     let etcd = match &binary {
         Some(binary) => Some(EtcdServer::plain(binary).await),
@@ -146,7 +146,7 @@ async fn every_engine_can_be_saved_and_put_into_every_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_of_a_busy_store_shows_one_moment() {
+async fn a_backup_of_a_busy_store_is_consistent() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
     // Two keys that always change one after the other: an inconsistent snapshot would show the second ahead.
@@ -194,7 +194,7 @@ fn small_snapshot(keys: usize) -> StoreSnapshot {
 }
 
 #[test]
-fn a_damaged_or_cut_backup_is_refused() {
+fn a_damaged_or_truncated_backup_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("backup");
     file::write(&path, &small_snapshot(20), false, &|_| {}).unwrap();
@@ -262,7 +262,7 @@ fn an_existing_store_is_refused_or_moved_aside() {
 }
 
 #[tokio::test]
-async fn a_half_filled_store_cannot_be_opened_until_filled_again() {
+async fn a_partially_restored_store_cannot_be_opened_until_restored_again() {
     let raw: Arc<dyn Store> = Arc::new(Memory::new());
     snapshot::fill(&*raw, &small_snapshot(3), &fill_options(), &|_| {}).await.unwrap();
     let twice = snapshot::fill(&*raw, &small_snapshot(3), &fill_options(), &|_| {}).await;
@@ -298,7 +298,7 @@ async fn a_moved_store_cannot_be_opened_until_unmarked() {
 }
 
 #[test]
-fn names_count_by_group_and_resource() {
+fn keys_are_counted_by_group_and_resource() {
     let mut snapshot = small_snapshot(2);
     snapshot.kvs[1].key = "/apps/deployments/default/web".into();
     let counts: Vec<(String, u64)> = snapshot.counts().into_iter().collect();
@@ -351,11 +351,11 @@ fn child() {
     let (Ok(job), Some(place)) = (std::env::var(CHILD_JOB), std::env::var_os(CHILD_PLACE)) else { return };
     let place = PathBuf::from(place);
     let snapshot = small_snapshot(CHILD_KEYS);
-    let tell = |keys: u64| println!("\nat {keys}");
-    tell(0);
+    let progress = |keys: u64| println!("\nat {keys}");
+    progress(0);
     match job.as_str() {
-        "backup" => drop(file::write(&place, &snapshot, false, &tell).unwrap()),
-        _ => embedded::fill(&place, &snapshot, &fill_options(), true, &tell).unwrap().finish().unwrap(),
+        "backup" => drop(file::write(&place, &snapshot, false, &progress).unwrap()),
+        _ => embedded::fill(&place, &snapshot, &fill_options(), true, &progress).unwrap().finish().unwrap(),
     }
     println!("\nat end");
 }

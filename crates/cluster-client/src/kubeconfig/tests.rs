@@ -86,7 +86,7 @@ fn invalid_kubeconfigs_are_rejected_with_the_reason() {
 }
 
 #[test]
-fn the_environment_names_a_proxy_unless_it_excepts_the_server() {
+fn the_proxy_of_the_environment_is_used_unless_excluded() {
     let check = |server: &str, no_proxy: &str, expected: Option<&str>| {
         let variable = |name: &str| match name {
             "HTTPS_PROXY" => Some("proxy:3128".to_owned()),

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_is_not_below_what_the_allocator_is_asked_for() {
+    fn the_estimate_is_at_least_the_allocated_memory() {
         // A map with one entry is the costliest for its text: a node has space for eleven entries.
         let node = 11 * (size_of::<String>() + size_of::<Value>()) + 16;
         assert!(MAP_BYTES >= node, "{node}");

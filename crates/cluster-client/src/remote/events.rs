@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_however_the_stream_is_cut() {
+    fn events_do_not_depend_on_chunk_boundaries() {
         let long = "x".repeat(5000);
         let text = format!(
             "{}\n\n{}\n{}\n{}\n{}",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_at_the_end_is_no_event_and_rubbish_is_an_error() {
+    fn an_incomplete_last_line_is_no_event_and_invalid_json_is_an_error() {
         assert_eq!(events(r#"{"type":"ADDED","obj"#, 100), Vec::<String>::new());
         assert_eq!(events("rubbish\n", 100), ["E500 InternalError"]);
     }

@@ -24,7 +24,7 @@ fn value() -> Bytes {
 }
 
 #[tokio::test]
-async fn a_seed_seals_many_values_and_the_plugin_is_called_once() {
+async fn one_seed_encrypts_many_values_with_one_plugin_call() {
     let directory = tempfile::tempdir().expect("a directory");
     let plugin = FakePlugin::start(directory.path());
     let writer = encryption(&plugin);
@@ -71,7 +71,7 @@ async fn a_rotated_key_makes_a_new_seed_and_old_values_stale() {
 }
 
 #[tokio::test]
-async fn faults_of_the_plugin_are_reported_and_the_last_seed_goes_on() {
+async fn plugin_failures_are_reported_and_the_last_seed_stays_in_use() {
     let directory = tempfile::tempdir().expect("a directory");
     let plugin = FakePlugin::start(directory.path());
     let encryption = encryption(&plugin);

@@ -112,3 +112,22 @@ fn identity_first_stores_plain_and_reads_what_was_sealed() {
     assert!(plain.is_stale(key, &stored) && !plain.is_stale(key, &Bytes::from_static(b"{}")));
     assert_eq!(sealing(&plain, key, "{}"), "identity");
 }
+
+#[tokio::test]
+async fn values_of_a_kube_apiserver_are_opened_by_their_whole_key() {
+    let theirs = encryption(&[("secrets", &keys("aesgcm", "a")), ("configmaps", &keys("secretbox", "b"))]);
+    let value = Bytes::from_static(b"{}");
+    let sealed = theirs.seal("/core/secrets/ns/x", value.clone()).expect("sealed");
+    let boxed = theirs.seal("/core/configmaps/ns/x", value.clone()).expect("sealed");
+    let check = async |encryption: &Encryption, path: &str, stored: &Bytes, expected: Option<&Bytes>| {
+        let opened = encryption.open_foreign(path, stored.clone()).await;
+        assert_eq!(opened.as_ref().ok(), expected, "{path} {opened:?}");
+    };
+    check(&theirs, "/registry/core/secrets/ns/x", &sealed, Some(&value)).await;
+    check(&theirs, "/anywhere", &boxed, Some(&value)).await;
+    check(&theirs, "/registry/secrets/ns/x", &value, Some(&value)).await;
+    // The key is authenticated, and other keys do not open it.
+    check(&theirs, "/registry/secrets/ns/x", &sealed, None).await;
+    let others = encryption(&[("secrets", &keys("aesgcm", "c"))]);
+    check(&others, "/registry/core/secrets/ns/x", &sealed, None).await;
+}

@@ -92,7 +92,7 @@ fn groups_of_a_client_certificate_are_kept_and_compared() {
 }
 
 #[test]
-fn an_authority_near_its_end_gets_a_new_term_that_old_certificates_fit() {
+fn an_expiring_authority_is_renewed_and_old_certificates_stay_valid() {
     let place = place();
     let old = place.authority();
     let leaf = place.server(&old, &["a"]);
@@ -115,7 +115,7 @@ fn a_foreign_authority_is_used_and_never_rewritten() {
 }
 
 #[test]
-fn half_an_authority_is_completed_or_refused() {
+fn an_incomplete_authority_is_completed_or_refused() {
     let place = place();
     let key = place.authority().key().clone();
     fs::remove_file(place.keys.certificate_path("ca")).unwrap();
@@ -160,7 +160,7 @@ fn damage_is_reported_with_the_file_and_the_remedy() {
 }
 
 #[test]
-fn many_starters_at_once_agree_on_one_authority() {
+fn concurrent_starts_agree_on_one_authority() {
     let place = place();
     let start = || {
         let keys = KeyDir::open(&place.keys.root).unwrap();

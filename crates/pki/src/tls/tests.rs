@@ -8,7 +8,10 @@ use rustls_pki_types::CertificateDer;
 
 use super::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust};
 use super::client_trust::ClientTrust;
-use super::server::{ClientCertificates, ReloadableCertResolver, server_config};
+use super::server::{
+    ClientCertificates, ProvidedCertificates, ReloadableCertResolver, ServingPair, TlsPolicy, server_config,
+    server_config_under,
+};
 use crate::authority::{CertificateAuthority, CertificateRequest};
 use crate::certificate::KeyedCertificate;
 
@@ -87,7 +90,7 @@ fn http2_is_agreed_on_and_no_client_certificate_is_needed() {
 }
 
 #[test]
-fn a_server_of_another_authority_is_believed_only_when_not_verifying() {
+fn a_server_of_another_authority_is_accepted_only_without_verification() {
     let (_, config) = asking_server(&authority("theirs"));
     let strict = ClientTls::build(trusting(&authority("ours"))).unwrap();
     assert!(handshake(&strict, "localhost", &config).is_err());
@@ -114,7 +117,7 @@ fn a_client_certificate_names_its_user_and_groups() {
 }
 
 #[test]
-fn a_stranger_gets_through_the_handshake_and_is_judged_behind_it() {
+fn an_unknown_client_certificate_is_rejected_after_the_handshake() {
     let (ours, theirs) = (authority("ours"), authority("theirs"));
     let stranger = theirs.issue(&CertificateRequest::client("admin", &[]), now()).unwrap();
     let identity = Some(Arc::new(ReloadableClientCert::new(&stranger).unwrap()));
@@ -178,15 +181,59 @@ fn the_certificate_follows_the_requested_name() {
     let authority = authority("ca");
     let (resolver, config) = asking_server(&authority);
     let other = authority.issue(&CertificateRequest::server("o", &["*.other.test".into()], &[]), now()).unwrap();
-    resolver.replace_for_names(&["*.other.test".into()], &other).unwrap();
+    let pair = |pair: &KeyedCertificate| {
+        ServingPair::from_pem(pair.certificate.to_pem().as_bytes(), pair.key.to_pem().as_bytes()).unwrap()
+    };
+    let by_name = vec![(vec!["*.other.test".to_owned()], pair(&other))];
+    resolver.provide(&ProvidedCertificates { default: None, by_name: by_name.clone() }, "api.test");
     let tls = ClientTls::build(trusting(&authority)).unwrap();
-    for (host, reached) in [("a.other.test", true), ("api.test", true), ("a.b.other.test", false)] {
-        assert_eq!(handshake(&tls, host, &config).is_ok(), reached, "{host}");
+    let check = |tls: &ClientTls, expected: &[(&str, bool)]| {
+        for (host, reached) in expected {
+            assert_eq!(handshake(tls, host, &config).is_ok(), *reached, "{host}");
+        }
+    };
+    check(&tls, &[("a.other.test", true), ("api.test", true), ("a.b.other.test", false)]);
+    let company = CertificateAuthority::self_signed("company", now()).unwrap();
+    let given = CertificateRequest::server("c", &["plane.test".into(), "api.test".into(), "localhost".into()], &[]);
+    let default = Some(pair(&company.issue(&given, now()).unwrap()));
+    resolver.provide(&ProvidedCertificates { default, by_name }, "api.test");
+    let company = ClientTls::build(trusting(&company)).unwrap();
+    check(&company, &[("plane.test", true), ("localhost", true), ("api.test", false), ("a.other.test", false)]);
+    check(&tls, &[("plane.test", false), ("localhost", false), ("api.test", true), ("a.other.test", true)]);
+    resolver.provide(&ProvidedCertificates::default(), "api.test");
+    // A client without sessions to resume.
+    let fresh = ClientTls::build(trusting(&authority)).unwrap();
+    check(&fresh, &[("localhost", true), ("a.other.test", false)]);
+}
+
+#[test]
+fn versions_and_cipher_suites_are_restricted_by_name() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let offered = |policy: &TlsPolicy| {
+        let resolver = asking_server(&authority("ca")).0;
+        let config = server_config_under(policy, resolver, ClientCertificates::Ignore).unwrap();
+        let suites = &config.crypto_provider().cipher_suites;
+        suites.iter().map(|suite| suite.suite().as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(&TlsPolicy::default()).len(), 9);
+    let one = names(&["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]);
+    let kept = offered(&TlsPolicy::read("VersionTLS12", &one).unwrap());
+    assert_eq!(kept.iter().filter(|name| name.starts_with("TLS13")).count(), 3, "{kept:?}");
+    assert_eq!(kept.len(), 4);
+    let both = names(&["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]);
+    assert_eq!(offered(&TlsPolicy::read("VersionTLS12", &both).unwrap()).len(), 2);
+    for (version, suites, problem) in [
+        ("VersionTLS11", names(&[]), "must be VersionTLS12 or VersionTLS13"),
+        ("1.3", names(&[]), "must be VersionTLS12 or VersionTLS13"),
+        ("VersionTLS12", names(&["TLS_RSA_WITH_AES_128_CBC_SHA"]), "must be one of TLS_AES_256_GCM_SHA384"),
+    ] {
+        let error = TlsPolicy::read(version, &suites).expect_err("refused");
+        assert!(error.contains(problem), "{error}");
     }
 }
 
 #[test]
-fn a_self_signed_server_that_is_its_own_bundle_is_believed() {
+fn a_self_signed_server_that_is_its_own_bundle_is_accepted() {
     // A CA:TRUE certificate without names is rejected for its name, which shows that the pin is not blind trust.
     let own = authority("webhook");
     let pair = KeyedCertificate { certificate: own.certificate().clone(), key: own.key().clone() };

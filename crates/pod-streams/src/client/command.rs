@@ -9,7 +9,7 @@ use crate::backend::{ExitStatus, Streams, TerminalSize};
 use crate::exit;
 use crate::pipe::{CHUNK_BYTES_MAX, Outgoing};
 use crate::remote_command::{ERROR, RESIZE, STDERR, STDIN, STDOUT, V4, V5};
-use crate::websocket::{self, Channels, Encoding, Ends, Message};
+use crate::websocket::{self, Channels, Encoding, EndSignals, Message};
 
 /// Maximum size of the exit message.
 const END_BYTES_MAX: usize = 64 * 1024;
@@ -20,7 +20,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (socket, protocol) = handshake(io, target, &format!("{V5},{V4}")).await?;
-    let ends = if protocol == V5 { Ends::Told } else { Ends::Unknown };
+    let ends = if protocol == V5 { EndSignals::Sent } else { EndSignals::Unsupported };
     let Channels { mut arriving, out, .. } = websocket::start(socket, Encoding::Binary(ends));
     let Streams { stdin, mut stdout, mut stderr, resize } = streams;
     let sending = tokio::spawn(send(stdin, resize, out));

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::{ClientError, StreamTarget, handshake};
 use crate::pipe::{ChannelWriter, FRAMES_WAITING_MAX};
 use crate::remote_command::V4;
-use crate::websocket::{self, Channels, Encoding, Ends, Message};
+use crate::websocket::{self, Channels, Encoding, EndSignals, Message};
 
 const DATA: u8 = 0;
 /// Each channel begins with its port number.
@@ -24,7 +24,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (socket, _) = handshake(io, target, V4).await?;
-    let Channels { mut arriving, out, .. } = websocket::start(socket, Encoding::Binary(Ends::Unknown));
+    let Channels { mut arriving, out, .. } = websocket::start(socket, Encoding::Binary(EndSignals::Unsupported));
     let writer = ChannelWriter::new(DATA.into(), &out);
     let (sender, received) = mpsc::channel(FRAMES_WAITING_MAX);
     tokio::spawn(async move {

@@ -58,11 +58,11 @@ where
     let driver = tokio::spawn(async move {
         let mut reading = tokio::spawn(async move {
             let _at_end = at_end;
-            if let Err(error) = receive(FramedRead::new(read, Codec::new()), replies, opening).await {
+            if let Err(error) = receive(FramedRead::new(read, Codec::default()), replies, opening).await {
                 tracing::debug!(%error, "client violated the streaming protocol");
             }
         });
-        if let Err(error) = send(FramedWrite::new(write, Codec::new()), outgoing).await {
+        if let Err(error) = send(FramedWrite::new(write, Codec::default()), outgoing).await {
             tracing::debug!(%error, "streaming client disconnected");
         }
         if tokio::time::timeout(LINGER_MAX, &mut reading).await.is_err() {
@@ -156,7 +156,7 @@ mod tests {
     use crate::pipe::ChannelWriter;
 
     fn open(client: DuplexStream) -> Framed<DuplexStream, Codec> {
-        Framed::new(client, Codec::new())
+        Framed::new(client, Codec::default())
     }
 
     #[tokio::test]
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_breaks_the_protocol_is_gone() {
+    async fn a_client_that_breaks_the_protocol_is_disconnected() {
         let (mut client, server) = tokio::io::duplex(1024);
         let connection = start(server);
         client.write_all(b"GET / HTTP/1.1\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff").await.expect("sent");

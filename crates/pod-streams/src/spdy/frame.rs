@@ -70,11 +70,13 @@ pub struct Codec {
     arriving: Option<(u32, usize, bool)>,
 }
 
-impl Codec {
-    pub fn new() -> Self {
+impl Default for Codec {
+    fn default() -> Self {
         Self { reader: HeaderReader::new(), writer: HeaderWriter::new(), arriving: None }
     }
+}
 
+impl Codec {
     fn data(&mut self, source: &mut BytesMut) -> Option<Frame> {
         let (id, left, fin) = self.arriving?;
         if source.is_empty() && left > 0 {
@@ -246,8 +248,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_the_wire_however_it_is_cut(sent in prop::collection::vec(frames(), 1..8), cut in 1usize..50) {
-            let (mut here, mut there) = (Codec::new(), Codec::new());
+        fn frames_do_not_depend_on_chunk_boundaries(sent in prop::collection::vec(frames(), 1..8), cut in 1usize..50) {
+            let (mut here, mut there) = (Codec::default(), Codec::default());
             for frame in sent {
                 let mut wire = BytesMut::new();
                 here.encode(frame.clone(), &mut wire).expect("small enough");
@@ -264,8 +266,8 @@ mod tests {
         }
 
         #[test]
-        fn hostile_bytes_never_panic_nor_pile_up(bytes in prop::collection::vec(any::<u8>(), 0..2000), spdy in any::<bool>()) {
-            let mut codec = Codec::new();
+        fn hostile_bytes_never_panic_and_take_bounded_memory(bytes in prop::collection::vec(any::<u8>(), 0..2000), spdy in any::<bool>()) {
+            let mut codec = Codec::default();
             let mut source = BytesMut::new();
             if spdy {
                 source.extend_from_slice(&[0x80, 3]);
@@ -278,10 +280,10 @@ mod tests {
     #[test]
     fn invalid_frames_are_rejected() {
         let mut other_version = BytesMut::from(&[0x80, 2, 0, 1, 0, 0, 0, 0][..]);
-        assert_eq!(Codec::new().decode(&mut other_version), Err(FrameError::Version(2)));
+        assert_eq!(Codec::default().decode(&mut other_version), Err(FrameError::Version(2)));
         let mut huge = BytesMut::from(&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff][..]);
-        assert_eq!(Codec::new().decode(&mut huge), Err(FrameError::TooLarge));
+        assert_eq!(Codec::default().decode(&mut huge), Err(FrameError::TooLarge));
         let mut short = BytesMut::from(&[0x80, 3, 0, 6, 0, 0, 0, 1, 9][..]);
-        assert_eq!(Codec::new().decode(&mut short), Err(FrameError::Short));
+        assert_eq!(Codec::default().decode(&mut short), Err(FrameError::Short));
     }
 }

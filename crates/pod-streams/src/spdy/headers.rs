@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_made_with_the_dictionary_is_understood() {
+    fn a_block_compressed_with_the_dictionary_is_read() {
         // zlib.compressobj(zdict=DICTIONARY) over {streamtype: stdin}, then over {streamtype: error}, each sync-flushed.
         let first = b"\x78\xbb\xe3\xc6\xa7\xc2\x02\xa6\x23\x46\x70\x3a\x2b\x29\x4a\x4d\xcc\x85\x16\x25\xac\xc5\x25\xc0\x3c\x01\x00\x00\x00\xff\xff";
         let second = b"\xc2\x2e\x95\x0a\x8a\x03\x00\x00\x00\x00\xff\xff";
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_unpacks_without_end_is_refused() {
+    fn a_block_that_unpacks_beyond_the_limit_is_refused() {
         let mut bomb = Compress::new(Compression::best(), true);
         let mut packed = Vec::with_capacity(1 << 20);
         let zeros = vec![0u8; 8 << 20];
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_packing(blocks in prop::collection::vec(prop::collection::vec((".{0,40}", ".{0,200}"), 0..8), 1..5)) {
+        fn headers_round_trip(blocks in prop::collection::vec(prop::collection::vec((".{0,40}", ".{0,200}"), 0..8), 1..5)) {
             let (mut writer, mut reader) = (HeaderWriter::new(), HeaderReader::new());
             for headers in blocks {
                 prop_assert_eq!(reader.read(&writer.write(&headers)).expect("readable"), headers);

@@ -5,3 +5,4 @@ mod frame;
 mod headers;
 
 pub use connection::{Opened, start};
+pub use frame::Codec;

@@ -26,7 +26,7 @@ const LINGER_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A byte, then the data.
-    Binary(Ends),
+    Binary(EndSignals),
     /// A digit, then the data in base64, as text.
     Base64,
 }
@@ -34,10 +34,10 @@ pub enum Encoding {
 /// The side that can end a single channel: in newer versions clients can; servers end all of them with the
 /// connection, and clients treat anything else as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
-    Told,
-    Heard,
-    Unknown,
+pub enum EndSignals {
+    Sent,
+    Received,
+    Unsupported,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,9 @@ impl Encoding {
                 }
                 let channel = bytes.split_to(1)[0];
                 match bytes.first() {
-                    Some(ended) if ends == Ends::Heard && channel == CLOSE => Some(Message::End { channel: *ended }),
+                    Some(ended) if ends == EndSignals::Received && channel == CLOSE => {
+                        Some(Message::End { channel: *ended })
+                    }
                     _ => Some(Message::Data { channel, bytes }),
                 }
             }
@@ -130,7 +132,7 @@ impl Encoding {
             (Self::Base64, Outgoing::Data { channel, bytes }) => {
                 Some(Wire::text(format!("{channel}{}", STANDARD.encode(bytes))))
             }
-            (Self::Binary(Ends::Told), Outgoing::End { channel }) => {
+            (Self::Binary(EndSignals::Sent), Outgoing::End { channel }) => {
                 Some(Wire::Binary(Bytes::copy_from_slice(&[CLOSE, channel as u8])))
             }
             (_, Outgoing::End { .. } | Outgoing::Accepted { .. } | Outgoing::Pong(_)) => None,
@@ -145,14 +147,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_survive_each_encoding() {
+    fn messages_round_trip_in_each_encoding() {
         let sent = Outgoing::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") };
         let expected = Some(Message::Data { channel: 4, bytes: Bytes::from_static(b"\x00\xffhello") });
-        let binary = [Ends::Told, Ends::Heard, Ends::Unknown].map(Encoding::Binary);
+        let binary = [EndSignals::Sent, EndSignals::Received, EndSignals::Unsupported].map(Encoding::Binary);
         for encoding in binary.into_iter().chain([Encoding::Base64]) {
             assert_eq!(encoding.write(sent.clone()).and_then(|wire| encoding.read(wire)), expected);
         }
-        let (client, server) = (Encoding::Binary(Ends::Told), Encoding::Binary(Ends::Heard));
+        let (client, server) = (Encoding::Binary(EndSignals::Sent), Encoding::Binary(EndSignals::Received));
         let end = client.write(Outgoing::End { channel: 0 });
         assert_eq!(end.and_then(|wire| server.read(wire)), Some(Message::End { channel: 0 }));
         assert_eq!(server.write(Outgoing::End { channel: 3 }), None);
@@ -163,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn an_oversized_message_ends_the_session_unbuffered() {
         let (client, server) = tokio::io::duplex(64 * 1024);
-        let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary(Ends::Heard));
+        let channels = start(super::super::over(server, Role::Server).await, Encoding::Binary(EndSignals::Received));
         let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
         let sent = client.send(Wire::Binary(vec![0; super::super::MESSAGE_BYTES_MAX + 1].into()));
         tokio::select! {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-pub use channels::{Channels, Encoding, Ends, Message, start};
+pub use channels::{Channels, Encoding, EndSignals, Message, start};
 pub use tunnel::MessageIo;
 
 /// Maximum size of a message.

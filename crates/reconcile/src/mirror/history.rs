@@ -120,7 +120,7 @@ pub struct Follower {
     /// Changes up to this version were seen elsewhere.
     beyond: u64,
     /// The last version delivered.
-    told: String,
+    delivered_version: String,
     wake: watch::Receiver<()>,
 }
 
@@ -139,9 +139,9 @@ impl Follower {
         Self::new(shared, history, history.end(), 0, store.version())
     }
 
-    fn new(shared: &Arc<Shared>, history: &History, next: u64, beyond: u64, told: &str) -> Self {
+    fn new(shared: &Arc<Shared>, history: &History, next: u64, beyond: u64, delivered_version: &str) -> Self {
         let wake = history.wake.subscribe();
-        Self { shared: Arc::clone(shared), next, beyond, told: told.to_owned(), wake }
+        Self { shared: Arc::clone(shared), next, beyond, delivered_version: delivered_version.to_owned(), wake }
     }
 
     /// Follows everything after a version. Waits for a version that the mirror has yet to reach.
@@ -179,9 +179,9 @@ impl Follower {
             self.next += steps.len() as u64;
             steps.retain(|step| step.version > self.beyond);
             let is_all = self.next == store.history().end();
-            let version = (is_all && self.told != store.version()).then(|| store.version().to_owned());
+            let version = (is_all && self.delivered_version != store.version()).then(|| store.version().to_owned());
             if let Some(version) = &version {
-                version.clone_into(&mut self.told);
+                version.clone_into(&mut self.delivered_version);
             }
             if !steps.is_empty() || version.is_some() {
                 return Ok(Some(ChangeBatch { steps, version }));
@@ -209,7 +209,7 @@ mod tests {
         RecordedChange { key: ObjectKey::new("a", name), before: None, now, version }
     }
 
-    fn told(history: &History, number: u64) -> Result<Vec<u64>, TooOld> {
+    fn versions_from(history: &History, number: u64) -> Result<Vec<u64>, TooOld> {
         Ok(history.from(number)?.iter().map(|step| step.version).collect())
     }
 
@@ -225,19 +225,19 @@ mod tests {
         assert_eq!((history.first, history.oldest), (0, 10), "more objects, more history");
         history.record(step("x", 5000, 1), OBJECTS_PER_STEP);
         assert_eq!((history.first, history.oldest), (1, 11));
-        assert_eq!(told(&history, 0), Err(TooOld { asked: 10, oldest: 11 }));
+        assert_eq!(versions_from(&history, 0), Err(TooOld { asked: 10, oldest: 11 }));
         history.record(step("large", 5001, STEPS_BYTES_MAX + 1), OBJECTS_PER_STEP);
-        assert_eq!(told(&history, history.first), Ok(vec![5001]), "the newest is always kept");
+        assert_eq!(versions_from(&history, history.first), Ok(vec![5001]), "the newest is always kept");
         assert_eq!(history.oldest, 5000);
     }
 
     #[test]
-    fn an_api_that_was_set_back_starts_a_new_history() {
+    fn an_api_restored_to_an_earlier_version_starts_a_new_history() {
         let mut history = History::default();
         history.read_at(10, true);
         history.record(step("x", 12, 1), 1);
         history.read_at(20, false);
-        assert_eq!((told(&history, 0), history.oldest), (Ok(vec![12]), 10), "a later list drops nothing");
+        assert_eq!((versions_from(&history, 0), history.oldest), (Ok(vec![12]), 10), "a later list drops nothing");
         history.read_at(5, false);
         assert_eq!((history.steps.len(), history.first, history.oldest, history.newest), (0, 1, 5, 5));
     }

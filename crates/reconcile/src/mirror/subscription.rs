@@ -79,7 +79,7 @@ impl Subscriber {
 }
 
 impl PendingChange {
-    fn told(self, key: ObjectKey) -> Change {
+    fn into_change(self, key: ObjectKey) -> Change {
         let tree = |kept: Option<Kept>| kept.map(|kept| kept.object());
         Change { key, before: tree(self.before), now: tree(self.now), is_initial: self.is_initial }
     }
@@ -106,7 +106,7 @@ impl Subscription {
                 let mut pending = self.subscriber.pending.lock();
                 if let Some((key, waiting)) = pending.changes.pop_first() {
                     drop(pending);
-                    return Some(waiting.told(key));
+                    return Some(waiting.into_change(key));
                 }
                 if pending.is_closed {
                     return None;

@@ -30,6 +30,8 @@ pub(crate) enum Request {
         revision: Revision,
         reply: oneshot::Sender<Result<()>>,
     },
+    /// Begin a transaction for the writes that wait for one.
+    Flush,
     /// Remove unreadable rows, and probe whether the disk accepts writes again.
     Sweep,
     /// Remove unreadable rows and rewrite the files, so that no byte of them remains.
@@ -147,6 +149,7 @@ impl Batch {
                 let result = self.compact(revision, local);
                 self.answers.push(Reply::Done(reply, result));
             }
+            Request::Flush => {}
             Request::Sweep => self.sweep = true,
             Request::Scrub { reply } => self.scrubs.push(reply),
             Request::Close => self.close = true,

@@ -9,7 +9,16 @@ use crate::error::{Error, Result};
 
 /// Dropping it releases the directory.
 pub(crate) struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that was forked and has not started its program yet keeps the file open.
+        if let Err(error) = self.file.unlock() {
+            tracing::debug!(%error, "cannot unlock the data directory");
+        }
+    }
 }
 
 impl DirLock {
@@ -32,7 +41,7 @@ impl DirLock {
         if let Err(error) = write_pid(&mut file) {
             tracing::warn!(path = %path.display(), %error, "cannot write the process id to the lock file");
         }
-        Ok(DirLock { _file: file })
+        Ok(DirLock { file })
     }
 }
 

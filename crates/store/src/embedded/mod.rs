@@ -6,6 +6,7 @@
 mod ack;
 mod backup;
 mod batch;
+mod deferred;
 mod fault;
 mod fill;
 mod housekeeper;
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::embedded::batch::{Request, Written};
+use crate::embedded::deferred::{DEFERRED_FOR, DeferredWrites, Queued};
 use crate::embedded::housekeeper::Shared;
 use crate::embedded::open::Files;
 use crate::error::{Error, Result};
@@ -68,6 +70,8 @@ pub struct Embedded {
     shared: Arc<Shared>,
     /// `None` only while dropping.
     requests: Option<mpsc::Sender<Request>>,
+    /// Writes that wait for the flush of others.
+    deferred: Arc<DeferredWrites>,
     finished: watch::Receiver<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -76,18 +80,6 @@ impl Embedded {
     /// Opens or creates the store. Reads all of it, so call it where blocking is allowed.
     pub fn open(options: &EmbeddedOptions) -> Result<Embedded> {
         open::open(options)
-    }
-
-    fn new(
-        files: Files,
-        local: Arc<Local>,
-        leases: Arc<Leases>,
-        shared: Arc<Shared>,
-        requests: mpsc::Sender<Request>,
-        finished: watch::Receiver<bool>,
-        writer: JoinHandle<()>,
-    ) -> Embedded {
-        Embedded { files, local, leases, shared, requests: Some(requests), finished, writer: Mutex::new(Some(writer)) }
     }
 
     fn expire_leases(&self) -> std::io::Result<()> {
@@ -113,8 +105,29 @@ impl Embedded {
         answer.await.map_err(|_| Error::Closed)?
     }
 
+    /// A write with a lease, such as that of an event, expires anyway and has no caller in a hurry: it shares the flush of
+    /// other writes. It is on disk before it is answered all the same.
     async fn write(&self, write: Write) -> Result<Written> {
-        self.ask(|reply| Request::Write { write, reply }).await
+        if write.lease().is_none() {
+            return self.ask(|reply| Request::Write { write, reply }).await;
+        }
+        let (reply, answer) = oneshot::channel();
+        let requests = self.requests.as_ref().ok_or(Error::Closed)?;
+        match self.deferred.add(Request::Write { write, reply }) {
+            Queued::First => {
+                let requests = requests.downgrade();
+                tokio::spawn(async move {
+                    tokio::time::sleep(DEFERRED_FOR).await;
+                    if let Some(requests) = requests.upgrade() {
+                        requests.send(Request::Flush).await.ok();
+                    }
+                });
+            }
+            Queued::Behind => {}
+            Queued::Closed => return Err(Error::Closed),
+            Queued::Full => requests.send(Request::Flush).await.map_err(|_| Error::Closed)?,
+        }
+        answer.await.map_err(|_| Error::Closed)?
     }
 }
 

@@ -6,10 +6,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::mpsc;
 
 use crate::embedded::ack::AckFile;
+use crate::embedded::deferred::DeferredWrites;
 use crate::embedded::fault::explain;
 use crate::embedded::housekeeper::{Housekeeper, Shared};
 use crate::embedded::lock::DirLock;
@@ -202,6 +204,7 @@ fn start(
         .name("store-housekeeper".into())
         .spawn(move || housekeeper.run())
         .map_err(threads)?;
+    let deferred = Arc::new(DeferredWrites::new());
     let writer = Writer {
         connection,
         path: files.database.clone(),
@@ -212,6 +215,7 @@ fn start(
         ledger: contents.ledger,
         doomed: contents.doomed,
         requests,
+        deferred: deferred.clone(),
         housekeeper,
         lock,
     };
@@ -223,7 +227,8 @@ fn start(
             done.send_replace(true);
         })
         .map_err(threads)?;
-    let embedded = Embedded::new(files, local, leases, shared, sender, finished, writer);
+    let writer = Mutex::new(Some(writer));
+    let embedded = Embedded { files, local, leases, shared, requests: Some(sender), deferred, finished, writer };
     embedded.expire_leases().map_err(threads)?;
     Ok(embedded)
 }

@@ -88,8 +88,38 @@ async fn leases_survive_a_restart() {
     assert!(matches!(store.keep_alive(lease).await, Err(Error::LeaseNotFound(_))));
 }
 
+#[tokio::test]
+async fn leased_writes_share_a_transaction_and_are_durable_when_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let lease = store.grant(3600).await.unwrap();
+    let sequence = || ack::AckFile::read(&store.files.ack).unwrap().unwrap();
+    let before = sequence();
+    let keys: Vec<String> = (0..50).map(|number| format!("/e/{number}")).collect();
+    let creates = keys.iter().map(|key| store.create(key, "1".into(), Some(lease)));
+    for created in futures::future::join_all(creates).await {
+        created.unwrap();
+    }
+    let transactions = sequence() - before;
+    assert!(transactions <= 3, "{transactions} transactions for 50 writes");
+    drop(store);
+    assert_eq!(open(directory.path()).count("/e/").await.unwrap(), 50);
+}
+
+#[tokio::test]
+async fn leased_writes_that_wait_are_answered_by_a_close() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let lease = store.grant(3600).await.unwrap();
+    let (created, ()) = tokio::join!(store.create("/e/1", "1".into(), Some(lease)), store.close());
+    created.unwrap();
+    assert!(matches!(store.create("/e/2", "1".into(), Some(lease)).await, Err(Error::Closed)));
+    drop(store);
+    assert_eq!(open(directory.path()).count("/e/").await.unwrap(), 1);
+}
+
 #[test]
-fn a_second_opener_is_refused_with_the_owner_of_the_lock() {
+fn a_second_process_is_refused_and_the_lock_owner_named() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let refused = Embedded::open(&EmbeddedOptions::new(directory.path())).err().unwrap().to_string();
@@ -99,7 +129,7 @@ fn a_second_opener_is_refused_with_the_owner_of_the_lock() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_name() {
+fn a_newer_format_is_refused_with_its_version() {
     let directory = tempfile::tempdir().unwrap();
     drop(open(directory.path()));
     let database = Files::of(directory.path()).database;
@@ -133,7 +163,7 @@ async fn retention_bounds_the_history_automatically() {
 }
 
 #[test]
-fn reads_are_ready_at_once() {
+fn reads_complete_without_waiting() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::embedded::ack::AckFile;
 use crate::embedded::batch::{Batch, Reply, Request};
+use crate::embedded::deferred::DeferredWrites;
 use crate::embedded::fault::{Aftermath, aftermath, explain};
 use crate::embedded::housekeeper::Shared;
 use crate::embedded::lock::DirLock;
@@ -43,6 +44,7 @@ pub(crate) struct Writer {
     /// Oldest first, so that a deletion marker is never removed before the versions it deletes.
     pub doomed: VecDeque<ObsoleteRow>,
     pub requests: mpsc::Receiver<Request>,
+    pub deferred: Arc<DeferredWrites>,
     pub housekeeper: JoinHandle<()>,
     pub lock: DirLock,
 }
@@ -63,9 +65,14 @@ impl Writer {
         let mut backlog = VecDeque::new();
         loop {
             if backlog.is_empty() && self.requests.blocking_recv_many(&mut waiting, BATCH_REQUESTS_MAX) == 0 {
-                break;
+                // Their callers wait for an answer too.
+                backlog.extend(self.deferred.take());
+                if backlog.is_empty() {
+                    break;
+                }
             }
             backlog.extend(waiting.drain(..));
+            backlog.extend(self.deferred.take());
             let mut batch = self.plan(&mut backlog);
             let scrubs = std::mem::take(&mut batch.scrubs);
             if batch.close {
@@ -224,6 +231,7 @@ impl Writer {
     }
 
     fn finish(self) {
+        self.deferred.close();
         self.leases.stop();
         self.local.close_watches();
         self.shared.stop();

@@ -55,7 +55,7 @@ fn compaction_keeps_only_versions_readable_at_the_compacted_revision() {
 }
 
 #[test]
-fn compaction_in_many_steps_forgets_the_same() {
+fn compaction_in_steps_equals_compaction_at_once() {
     let local = Local::default();
     for round in 0..3 * COMPACT_STEP {
         put(&local, &format!("k{}", round % 7), &round.to_string());

@@ -37,7 +37,7 @@ cases! {
         old_revisions_stay_readable_until_compacted
         revisions_that_cannot_be_read_are_refused
         counts_follow_writes
-        health_and_size_are_told;
+        health_and_size_are_reported;
     watches:
         a_watch_shows_each_change_with_what_was_before
         a_watch_from_the_past_catches_up
@@ -46,7 +46,7 @@ cases! {
         a_watch_sees_only_its_prefix
         concurrent_writes_are_seen_once_and_in_order
         large_events_arrive_whole
-        progress_is_told_over_a_quiet_prefix
+        progress_is_reported_on_an_idle_prefix
         a_reader_in_the_middle_of_a_batch_is_not_caught_up;
 }
 

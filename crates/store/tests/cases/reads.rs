@@ -97,7 +97,7 @@ pub async fn counts_follow_writes(store: Arc<dyn Store>) {
     assert_eq!(store.count("/x").await.unwrap(), 0);
 }
 
-pub async fn health_and_size_are_told(store: Arc<dyn Store>) {
+pub async fn health_and_size_are_reported(store: Arc<dyn Store>) {
     store.create("/a", "1".into(), None).await.unwrap();
     store.health().await.unwrap();
     assert!(store.size_bytes().await.unwrap() > 0);

@@ -118,7 +118,7 @@ pub async fn large_events_arrive_whole(store: Arc<dyn Store>) {
     assert!(events.iter().all(|event| event.kv.value == value));
 }
 
-pub async fn progress_is_told_over_a_quiet_prefix(store: Arc<dyn Store>) {
+pub async fn progress_is_reported_on_an_idle_prefix(store: Arc<dyn Store>) {
     let mut watch = store.watch("/quiet/", store.revision().await.unwrap() + 1).await.unwrap();
     let progress = watch.progress();
     let reached = Arc::new(AtomicU64::new(0));

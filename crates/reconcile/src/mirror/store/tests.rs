@@ -198,7 +198,7 @@ fn deleted(store: &mut Store, key: u64, uid: &str, version: u64) {
 }
 
 #[test]
-fn the_oldest_notes_are_dropped_when_the_watch_is_stuck() {
+fn the_oldest_own_writes_are_dropped_when_the_watch_is_stuck() {
     let mut store = Store::new(None, false);
     let count = OWN_WRITES_MAX as u64 + 10;
     for key in 0..count {
@@ -214,7 +214,7 @@ fn the_oldest_notes_are_dropped_when_the_watch_is_stuck() {
 }
 
 #[test]
-fn an_api_that_was_set_back_ends_every_note() {
+fn an_api_restored_to_an_earlier_version_drops_all_own_writes() {
     let mut store = Store::new(None, false);
     store.reach("10");
     written(&mut store, 1, "u", 12);
@@ -225,7 +225,7 @@ fn an_api_that_was_set_back_ends_every_note() {
 }
 
 #[test]
-fn a_write_that_the_watch_passes_without_showing_it_is_no_longer_shown() {
+fn a_write_the_watch_skipped_is_no_longer_shown() {
     let mut store = Store::new(None, false);
     store.put(object(1, &("u".to_owned(), 3)), None);
     written(&mut store, 1, "u", 5);
