@@ -80,10 +80,15 @@ async fn config_file(options: &Options, raw: &dyn Store) -> anyhow::Result<Optio
         return Ok(None);
     }
     // A new key would not open what a lost one has sealed.
-    let refused = rewrite::refuse_sealed(raw).await;
-    refused.with_context(|| {
-        format!("the store is encrypted and {} is missing: {}", file.display(), how_to_get(options))
-    })?;
+    match rewrite::refuse_sealed(raw).await {
+        Ok(()) => {}
+        // Without an answer it is not known to be encrypted.
+        Err(error @ store::Error::Unavailable(_)) => return Err(error).context("the store does not answer"),
+        Err(error) => {
+            let missing = format!("the store is encrypted and {} is missing: {}", file.display(), how_to_get(options));
+            return Err(error).context(missing);
+        }
+    }
     match options.storage {
         Storage::Embedded => {
             create_file(&file)?;

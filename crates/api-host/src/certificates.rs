@@ -11,7 +11,7 @@ use pki::authority::CertificateAuthority;
 use pki::certificate::KeyedCertificate;
 use pki::key::PrivateKey;
 use pki::key_dir::{self, KeyDir};
-use pki::kubeconfig::{Credential, kubeconfig};
+use pki::kubeconfig::{Credential, kubeconfig_for_name};
 use pki::tls::client::ReloadableClientCert;
 use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::ReloadableCertResolver;
@@ -19,6 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval for checking certificates.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
+
+/// The administrator's kubeconfig.
+pub(crate) struct AdminKubeconfig {
+    pub file: PathBuf,
+    pub context: String,
+    pub url: String,
+    /// The name that clients request instead of the host in the URL.
+    pub server_name: Option<&'static str>,
+}
 
 /// Keys and certificates of one API server.
 pub struct Certificates {
@@ -68,28 +77,29 @@ impl Certificates {
     }
 
     /// Writes the administrator's kubeconfig, readable by its owner only.
-    pub fn write_admin_kubeconfig(&self, file: &Path, context: &str, url: &str) -> anyhow::Result<()> {
+    pub(crate) fn write_admin_kubeconfig(&self, target: &AdminKubeconfig) -> anyhow::Result<()> {
         let identity = ("system:admin", ["system:masters".to_owned()]);
         let admin =
             self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
         let (certificate, key) = (admin.certificate.to_pem(), admin.key.to_pem());
         let credential = Credential::ClientCertificate { certificate_pem: &certificate, key_pem: &key };
-        let text = kubeconfig(url, &self.ca_pem(), &credential, context);
+        let AdminKubeconfig { file, context, url, server_name } = target;
+        let text = kubeconfig_for_name(url, *server_name, &self.ca_pem(), &credential, context);
         key_dir::write_atomic(file, text.as_bytes(), key_dir::PRIVATE)?;
         Ok(())
     }
 
-    fn renew(&self, (file, context, url): &(PathBuf, String, String)) -> anyhow::Result<()> {
+    fn renew(&self, kubeconfig: &AdminKubeconfig) -> anyhow::Result<()> {
         let names = (&self.dns_names[..], &self.addresses[..]);
         let serving = self.directory.ensure_server_cert(&self.authority, "apiserver", names, Timestamp::now())?;
         self.resolver.replace(&serving)?;
         self.front_proxy_identity.replace(&ensure_proxy_client(&self.directory, &self.front_proxy)?)?;
-        self.write_admin_kubeconfig(file, context, url)
+        self.write_admin_kubeconfig(kubeconfig)
     }
 
-    /// Renews certificates close to expiry and the kubeconfig (file, context, URL) until stopped. Open connections and the
-    /// listener are not affected.
-    pub async fn keep_fresh(self: Arc<Self>, kubeconfig: (PathBuf, String, String), stop: CancellationToken) {
+    /// Renews certificates close to expiry and the kubeconfig until stopped. Open connections and the listener are not
+    /// affected.
+    pub(crate) async fn keep_fresh(self: Arc<Self>, kubeconfig: AdminKubeconfig, stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -11,19 +11,22 @@ use apiserver::admission::certificates::{CertificateApproval, CertificateSigning
 use apiserver::admission::ingress_class::DefaultIngressClass;
 use apiserver::admission::limit_ranger::LimitRanger;
 use apiserver::admission::namespace_lifecycle::NamespaceLifecycle;
-use apiserver::admission::policies::ValidatingPolicies;
+use apiserver::admission::pod_security::PodSecurity;
+use apiserver::admission::policies::{MutatingPolicies, ValidatingPolicies};
 use apiserver::admission::quota::Quotas;
 use apiserver::admission::service_account::ServiceAccountDefaults;
 use apiserver::admission::service_ip::ServiceAddresses;
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
-use apiserver::audit::Audit;
+use apiserver::audit::{Audit, AuditWebhook, LogFile};
 use apiserver::auth::bootstrap::{self, PublishedTrust};
 use apiserver::auth::escalation::EscalationCheck;
-use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
+use apiserver::auth::param_access::ParamAccess;
+use apiserver::auth::webhook::TokenWebhook;
+use apiserver::auth::{AnonymousAccess, Auth, AuthConfig, FrontProxyConfig, ServiceAccountConfig};
 use apiserver::direct::Direct;
-use apiserver::http::{Listening, listen};
+use apiserver::http::{Listening, listen, serve_plain};
 use apiserver::server::{Handlers, Server, ServerConfig};
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, User};
 use kinds::Kind;
@@ -31,7 +34,7 @@ use object::Object;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
 use pki::tls::client_trust::ClientTrust;
-use pki::tls::server::ClientCertificates;
+use pki::tls::server::{ClientCertificates, TlsPolicy, server_config_under};
 use reconcile::Clock;
 use store::Store;
 use tokio::net::TcpListener;
@@ -39,17 +42,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::at_rest::{self, AtRest};
 use crate::at_rest_state::{AtRestState, KmsHealth};
-use crate::certificates::Certificates;
+use crate::certificates::{AdminKubeconfig, Certificates};
+use crate::follow::follow_files;
 use crate::options::{Options, Storage};
-use crate::{peers, shared_keys};
+use crate::provided_tls::{OWN_NAME, TlsOptions};
+use crate::{config_files, peers, shared_keys};
 
 /// `iss` of ServiceAccount tokens: the default of Kubernetes clusters.
-const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+pub(crate) const SERVICE_ACCOUNT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 const MANAGER: (&str, &[&str]) = ("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
 
 /// Interval for checking whether the store has stopped.
 const STORE_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Time for which the end waits for audit events to reach their webhook.
+const AUDIT_FLUSH_MAX: Duration = Duration::from_secs(5);
 
 /// Kinds, objects and admission steps of an API server in addition to those of Kubernetes.
 #[derive(Default)]
@@ -80,6 +88,8 @@ pub struct ApiHost<L = Listening> {
     listener: L,
     store: Arc<dyn Store>,
     at_rest: Option<AtRest>,
+    tls_policy: TlsPolicy,
+    audit_webhook: Option<Arc<AuditWebhook>>,
 }
 
 impl ApiHost<TcpListener> {
@@ -96,13 +106,29 @@ impl ApiHost<TcpListener> {
         let address = listener.local_addr()?;
         let peer_address = peers::address(options, address)?;
         let certificates = Arc::new(certificates(options, &*store, address, peer_address.as_deref()).await?);
+        provide_certificates(&options.tls, &certificates, &stop)?;
         let url = options.advertise.clone().unwrap_or_else(|| format!("https://{}", reachable(address)));
         let kubeconfig = options.kubeconfig();
-        certificates.write_admin_kubeconfig(&kubeconfig, &options.context, &url)?;
+        // Clients that request the name get the server's own certificate, which the kubeconfig's CA has signed.
+        let server_name = options.tls.default.is_some().then_some(OWN_NAME);
+        let admin = AdminKubeconfig {
+            file: kubeconfig.clone(),
+            context: options.context.clone(),
+            url: url.clone(),
+            server_name,
+        };
+        certificates.write_admin_kubeconfig(&admin)?;
 
         let Additions { kinds, objects, judges, admission } = additions;
         let steps = admission_steps(judges, admission);
-        let server = Server::new(server_config(options, kinds, steps, &certificates, store.clone(), stop.clone())?);
+        let audit_webhook = options.audit_webhook.clone();
+        let audit_webhook = audit_webhook.map(|(endpoint, batches)| Arc::new(AuditWebhook::start(endpoint, batches)));
+        let config =
+            server_config(options, audit_webhook.clone(), (kinds, steps), &certificates, store.clone(), stop.clone())?;
+        let server = Server::new(config);
+        if let Some(webhook) = &audit_webhook {
+            count_dropped_events(&server, webhook);
+        }
         server.set_address(address);
         let prepared = apiserver::prepare(&server, objects).await;
         prepared.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))?;
@@ -110,23 +136,63 @@ impl ApiHost<TcpListener> {
         if let Some(at_rest) = &at_rest {
             at_rest.start(&server.metrics, &stop);
         }
-        let keep = (kubeconfig.clone(), options.context.clone(), url.clone());
-        tokio::spawn(certificates.clone().keep_fresh(keep, stop.clone()));
-        Ok(Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest })
+        config_files::follow(options, &server, &stop);
+        listen_plain(options, &server).await?;
+        tokio::spawn(certificates.clone().keep_fresh(admin, stop.clone()));
+        let tls_policy = options.tls.policy.clone();
+        Ok(Self {
+            address,
+            url,
+            peer_address,
+            kubeconfig,
+            server,
+            certificates,
+            stop,
+            listener,
+            store,
+            at_rest,
+            tls_policy,
+            audit_webhook,
+        })
     }
 
     /// Starts to accept connections and reports ready.
     pub fn serve(self, mut handlers: Handlers) -> anyhow::Result<ApiHost> {
-        let Self { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest } =
-            self;
+        let Self {
+            address,
+            url,
+            peer_address,
+            kubeconfig,
+            server,
+            certificates,
+            stop,
+            listener,
+            store,
+            at_rest,
+            tls_policy,
+            audit_webhook,
+        } = self;
         let sealing = at_rest.as_ref().map(|at_rest| (at_rest.encryption.clone(), at_rest.rewriter.clone()));
         handlers.checks.extend(sealing.iter().map(|(encryption, _)| Box::new(KmsHealth(encryption.clone())) as _));
         handlers.extensions.push(Box::new(AtRestState { sealing }));
         server.install(handlers);
-        let tls = pki::tls::server::server_config(certificates.resolver.clone(), ClientCertificates::Ask)?;
+        let tls = server_config_under(&tls_policy, certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listener = listen(server.clone(), listener, Arc::new(tls))?;
         server.set_ready();
-        Ok(ApiHost { address, url, peer_address, kubeconfig, server, certificates, stop, listener, store, at_rest })
+        Ok(ApiHost {
+            address,
+            url,
+            peer_address,
+            kubeconfig,
+            server,
+            certificates,
+            stop,
+            listener,
+            store,
+            at_rest,
+            tls_policy,
+            audit_webhook,
+        })
     }
 }
 
@@ -177,6 +243,9 @@ impl ApiHost {
         if let Err(error) = self.listener.task.await {
             tracing::error!(%error, "the listener exited with an error");
         }
+        if let Some(webhook) = &self.audit_webhook {
+            webhook.flush(AUDIT_FLUSH_MAX).await;
+        }
         self.store.close().await;
     }
 }
@@ -224,17 +293,26 @@ async fn certificates(
 
 fn server_config(
     options: &Options,
-    more_kinds: Vec<Kind>,
-    admission: Chain,
+    audit_webhook: Option<Arc<AuditWebhook>>,
+    (more_kinds, admission): (Vec<Kind>, Chain),
     certificates: &Certificates,
     store: Arc<dyn Store>,
     stop: CancellationToken,
 ) -> anyhow::Result<ServerConfig> {
-    let audit = match &options.audit_log {
-        Some(path) => Audit::to_file(path, options.audit_policy.clone(), options.audit_rotation)
-            .with_context(|| format!("cannot write the audit log {}", path.display()))?,
-        None => Audit::off(),
+    let audit_file = match &options.audit_log {
+        Some(path) => Some(
+            LogFile::open(path, options.audit_rotation)
+                .with_context(|| format!("cannot write the audit log {}", path.display()))?,
+        ),
+        None => None,
     };
+    let audit = match audit_file.is_some() || audit_webhook.is_some() {
+        true => Audit::to(options.audit_policy.clone(), audit_file, audit_webhook),
+        false => Audit::off(),
+    };
+    for name in options.admission_on.iter().filter(|name| !admission.has(name)) {
+        tracing::warn!(name, "--enable-admission-plugins names a plugin this server does not have; it has no effect");
+    }
     Ok(ServerConfig {
         store,
         kinds: [kinds::builtin(), more_kinds].concat(),
@@ -253,15 +331,57 @@ fn server_config(
 fn callers(options: &Options, certificates: &Certificates) -> anyhow::Result<Auth> {
     let front_proxy = ClientTrust::new(std::slice::from_ref(certificates.front_proxy.certificate()))?;
     let signer = JwtSigner::new(certificates.service_account_key.clone());
-    Ok(Auth::new(AuthConfig {
+    let authorizers = match &options.authorization_config {
+        Some(path) => config_files::authorization(path)?,
+        None => options.authorizers.clone(),
+    };
+    let auth = Auth::new(AuthConfig {
         client_ca: certificates.client_trust.clone(),
         front_proxy: Some(FrontProxyConfig { ca: Arc::new(front_proxy), allowed_names: Vec::new() }),
         service_accounts: ServiceAccountConfig::new(SERVICE_ACCOUNT_ISSUER, signer),
         oidc: options.oidc.clone(),
         static_tokens: options.static_tokens.clone(),
         issued_tokens: options.issued_tokens.clone(),
-        anonymous: options.anonymous,
-    }))
+        token_webhook: options.token_webhook.clone().map(|(endpoint, kept)| TokenWebhook::new(endpoint, kept)),
+        authorizers,
+        anonymous: AnonymousAccess::of_flag(options.anonymous),
+    });
+    if let Some(path) = &options.authentication_config {
+        auth.configure(config_files::authentication(path)?);
+    }
+    Ok(auth)
+}
+
+/// Serves metrics and health checks over plain HTTP; `/readyz` fails until the server is ready.
+async fn listen_plain(options: &Options, server: &Arc<Server>) -> anyhow::Result<()> {
+    for (address, paths) in &options.plain_listeners {
+        let bound = TcpListener::bind(address).await;
+        let tcp = bound.with_context(|| format!("cannot listen on {address} for metrics or health checks"))?;
+        tracing::info!(address = %tcp.local_addr()?, ?paths, "serving plain HTTP without credentials");
+        tokio::spawn(serve_plain(server.clone(), tcp, *paths));
+    }
+    Ok(())
+}
+
+fn count_dropped_events(server: &Server, webhook: &Arc<AuditWebhook>) {
+    let registry = &server.metrics.components;
+    let help = "Audit events that the webhook did not get since the start.";
+    let dropped = registry.gauge("flotilla_audit_webhook_dropped_events", &[], help);
+    let webhook = Arc::clone(webhook);
+    registry.before_render(move || dropped.set(&[], webhook.dropped() as f64));
+}
+
+/// Shows the certificates of files to clients, and follows the files.
+fn provide_certificates(tls: &TlsOptions, certificates: &Certificates, stop: &CancellationToken) -> anyhow::Result<()> {
+    let files = tls.files();
+    if files.is_empty() {
+        return Ok(());
+    }
+    certificates.resolver.provide(&tls.load()?, OWN_NAME);
+    let (tls, resolver) = (tls.clone(), certificates.resolver.clone());
+    let apply = move || tls.load().map(|provided| resolver.provide(&provided, OWN_NAME));
+    tokio::spawn(follow_files("the server certificate", files, apply, stop.clone()));
+    Ok(())
 }
 
 /// Returns all admission steps in the order they run.
@@ -270,10 +390,13 @@ fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>
         Box::new(NamespaceLifecycle),
         Box::new(LimitRanger),
         Box::new(ServiceAccountDefaults),
+        Box::new(PodSecurity),
+        Box::new(MutatingPolicies::default()),
         Box::new(MutatingWebhooks::default()),
         Box::new(DefaultIngressClass),
         Box::new(ServiceAddresses),
         Box::new(EscalationCheck),
+        Box::new(ParamAccess),
         Box::new(CertificateApproval),
         Box::new(CertificateSigning),
         Box::new(CertificateSubjectRestriction),
@@ -294,7 +417,7 @@ async fn publish_trust(server: &Arc<Server>, certificates: &Certificates) -> any
         front_proxy_ca: &front_proxy_ca,
         front_proxy_names: &["front-proxy-client"],
     };
-    let published = bootstrap::publish_trust(server, &trust).await;
+    let published = bootstrap::publish_trust(server.write_scope(), &trust).await;
     published.map_err(|status| anyhow::anyhow!("the API server cannot start: {status}"))
 }
 

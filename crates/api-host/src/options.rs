@@ -1,16 +1,21 @@
 //! Settings of an API server, its storage and its keys.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::audit::{Level, Policy, Rotation};
-use apiserver::auth::{OidcConfig, TokenAuthenticator};
+use apiserver::audit::{BatchSettings, Level, Policy, Rotation};
+use apiserver::auth::webhook::WebhookEndpoint;
+use apiserver::auth::{Authorizer, OidcConfig, TokenAuthenticator};
 use apiserver::documents::Version;
+use apiserver::http::PlainPaths;
 use apiserver::limits::LimitsConfig;
 use object::request::User;
 use pki::token::Secret;
+
+use crate::provided_tls::TlsOptions;
 
 /// Storage engine for objects.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +43,7 @@ pub struct Options {
     pub bind: SocketAddr,
     /// Additional names and addresses of the serving certificate.
     pub names: Vec<String>,
+    pub tls: TlsOptions,
     /// URL in kubeconfigs when it is not the bind address (a load balancer, a forwarded port).
     pub advertise: Option<String>,
     /// Address for other servers on the same storage, `HOST:PORT`; detected when not set.
@@ -46,6 +52,8 @@ pub struct Options {
     pub context: String,
     /// Name of that kubeconfig in the data directory.
     pub kubeconfig_file: String,
+    /// Plain HTTP listeners for metrics and health checks.
+    pub plain_listeners: BTreeMap<SocketAddr, PlainPaths>,
     pub storage: Storage,
     pub encryption: EncryptionOptions,
     pub version: Version,
@@ -53,6 +61,8 @@ pub struct Options {
     /// Requests recorded in the audit log.
     pub audit_policy: Policy,
     pub audit_rotation: Rotation,
+    /// Webhook that gets the recorded requests.
+    pub audit_webhook: Option<(WebhookEndpoint, BatchSettings)>,
     pub limits: LimitsConfig,
     pub event_ttl: Duration,
     pub oidc: Option<OidcConfig>,
@@ -60,10 +70,20 @@ pub struct Options {
     pub static_tokens: Vec<(Secret, User)>,
     /// Tokens that a component of this server issues and revokes.
     pub issued_tokens: Option<Arc<dyn TokenAuthenticator>>,
+    /// Webhook for bearer tokens that nothing else here knows, and the time its answers are kept.
+    pub token_webhook: Option<(WebhookEndpoint, Duration)>,
+    /// The authorizers in the order in which they are asked.
+    pub authorizers: Vec<Authorizer>,
+    /// An `AuthenticationConfiguration`; changes apply without a restart.
+    pub authentication_config: Option<PathBuf>,
+    /// An `AuthorizationConfiguration`, which replaces `authorizers`; changes apply without a restart.
+    pub authorization_config: Option<PathBuf>,
     /// Serves health, version and `kube-public/cluster-info` to callers without credentials.
     pub anonymous: bool,
     /// Names of admission steps to disable.
     pub admission_off: Vec<String>,
+    /// Names of admission steps that were asked for. An unknown one is reported and has no effect.
+    pub admission_on: Vec<String>,
 }
 
 impl Options {
@@ -72,23 +92,31 @@ impl Options {
             data_dir: data_dir.into(),
             bind,
             names: Vec::new(),
+            tls: TlsOptions::default(),
             advertise: None,
             peer_address: None,
             context: context.to_owned(),
             kubeconfig_file: format!("{context}.config"),
+            plain_listeners: BTreeMap::new(),
             storage: Storage::default(),
             encryption: EncryptionOptions::default(),
             version: Version::default(),
             audit_log: None,
             audit_policy: Policy::everything(Level::Metadata),
             audit_rotation: Rotation::default(),
+            audit_webhook: None,
             limits: LimitsConfig::default(),
             event_ttl: Duration::from_secs(3600),
             oidc: None,
             static_tokens: Vec::new(),
             issued_tokens: None,
+            token_webhook: None,
+            authorizers: vec![Authorizer::Rbac],
+            authentication_config: None,
+            authorization_config: None,
             anonymous: true,
             admission_off: Vec::new(),
+            admission_on: Vec::new(),
         }
     }
 

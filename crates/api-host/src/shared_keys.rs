@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_that_start_at_once_agree() {
+    async fn servers_started_at_once_agree_on_the_keys() {
         let store = Memory::new();
         let directories: Vec<_> = (0..8).map(|_| tempfile::tempdir().expect("a directory")).collect();
         let all = futures::future::join_all(directories.iter().map(|d| settle(&store, d.path(), now()))).await;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_a_directory_has_are_published_and_what_is_missing_is_added() {
+    async fn existing_keys_are_published_and_missing_keys_added() {
         let (store, [a, b]) = (Memory::new(), [(); 2].map(|()| tempfile::tempdir().expect("a directory")));
         let before = KeyDir::open(a.path()).expect("opened").ensure_authority("ca", "flotilla", now()).expect("a CA");
         settle(&store, a.path(), now()).await.expect("published");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_term_of_an_authority_reaches_everybody() {
+    async fn a_renewed_authority_reaches_all_servers() {
         let (store, [a, b]) = (Memory::new(), [(); 2].map(|()| tempfile::tempdir().expect("a directory")));
         settle(&store, a.path(), now()).await.expect("made");
         settle(&store, b.path(), now()).await.expect("taken over");

@@ -16,8 +16,18 @@ pub async fn to_served(resources: Resources<'_>, resource: &Resource, object: Ob
     }
     match by_definition(resource) {
         None => Ok(resource.kind.strategy.from_storage(object)),
-        Some(custom) => convert_custom(resources, custom, object, &resource.kind.gvk.api_version()).await,
+        Some(custom) => {
+            let converted = convert_custom(resources, custom, object, &resource.kind.gvk.api_version()).await?;
+            Ok(if custom.has_defaults { with_defaults(resource, converted) } else { converted })
+        }
     }
+}
+
+/// Sets what the definition of a custom kind may have gained since the object was stored.
+fn with_defaults(resource: &Resource, object: Object) -> Object {
+    let mut value = object.into_value();
+    object::schema::apply_defaults(&resource.kind.schema, &mut value);
+    Object::from_value(value).unwrap_or_default()
 }
 
 /// The same for an object that others hold too.

@@ -1,10 +1,13 @@
 //! Decodes request bodies into objects: JSON, YAML or protobuf. Reports duplicate and unknown fields; refuses hostile
 //! input early.
 
+mod order;
 mod refusal;
+mod yaml;
 
 use std::fmt;
 
+use bytes::Bytes;
 use kinds::protobuf::{self, ProtobufError};
 use object::depth::{self, DEPTH_MAX};
 use object::{GroupVersion, GroupVersionKind, Object, Status};
@@ -44,10 +47,88 @@ impl BodyFormat {
     }
 }
 
-/// A body as a tree, with the paths of fields that occur twice.
+/// Repeated fields beyond this many are not reported, and paths are cut after so many bytes, so that an error does not take
+/// more memory than its body.
+const REPORTED_MAX: usize = 100;
+const PATH_BYTES_MAX: usize = 1024;
+
+/// A body as a tree, with what a strict reader finds wrong with it.
 pub struct Decoded {
     pub value: Value,
-    pub duplicates: Vec<String>,
+    pub findings: Findings,
+}
+
+/// Fields of a body that occur twice.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Paths in JSON, with the number of keys before each.
+    duplicates: Vec<(usize, String)>,
+    /// Keys in YAML, as `line 5: key "a" already set in map`.
+    yaml: Vec<String>,
+    /// The JSON document, to find the order of other fields in it.
+    body: Option<Bytes>,
+}
+
+impl Findings {
+    /// All complaints of a strict reader about an object of a built-in kind: in the order of the document.
+    pub fn of_typed(self, unknown: Vec<String>) -> Complaints {
+        let paths: Vec<&str> = unknown.iter().map(String::as_str).collect();
+        let positions = match &self.body {
+            Some(body) if !paths.is_empty() => order::positions(body, &paths),
+            _ => vec![usize::MAX; paths.len()],
+        };
+        // A field that is unknown and repeated is only unknown.
+        let repeated = self.duplicates.iter().filter(|(_, path)| !unknown.contains(path));
+        let repeated = repeated.map(|(position, path)| (*position, format!("duplicate field {path:?}")));
+        let unknown = positions.into_iter().zip(unknown.iter().map(|path| format!("unknown field {path:?}")));
+        let mut complaints: Vec<(usize, String)> = repeated.chain(unknown).collect();
+        complaints.sort_by_key(|(position, _)| *position);
+        Complaints::new(self.yaml, complaints.into_iter().map(|(_, text)| text))
+    }
+
+    /// The same for a custom kind: repeated fields first.
+    pub fn of_custom(self, unknown: Vec<String>) -> Complaints {
+        let repeated = self.duplicates.into_iter().map(|(_, path)| format!("duplicate field {path:?}"));
+        let unknown = unknown.into_iter().map(|path| format!("unknown field {path:?}"));
+        Complaints::new(self.yaml, repeated.chain(unknown))
+    }
+}
+
+/// The complaints of a strict reader about a body; those of the YAML reader are separate.
+#[derive(Clone, Debug, Default)]
+pub struct Complaints {
+    yaml: Vec<String>,
+    others: Vec<String>,
+}
+
+impl Complaints {
+    fn new(yaml: Vec<String>, texts: impl Iterator<Item = String>) -> Self {
+        let mut others = Vec::new();
+        for text in texts {
+            if yaml.len() + others.len() < REPORTED_MAX && !others.contains(&text) {
+                others.push(text);
+            }
+        }
+        Self { yaml, others }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.yaml.is_empty() && self.others.is_empty()
+    }
+
+    pub fn into_texts(self) -> impl Iterator<Item = String> {
+        self.yaml.into_iter().chain(self.others)
+    }
+
+    /// All of them as one error: those of the YAML reader are a block of lines.
+    pub fn as_error(&self) -> String {
+        let mut parts = self.others.clone();
+        if !self.yaml.is_empty() {
+            let lines: Vec<String> = self.yaml.iter().map(|line| format!("\n  {line}")).collect();
+            parts.insert(0, format!("yaml: unmarshal errors:{}", lines.concat()));
+        }
+        parts.join(", ")
+    }
 }
 
 pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
@@ -62,20 +143,23 @@ pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
         BodyFormat::Protobuf => {
             let value = protobuf::decode(bytes).map_err(|error| Status::bad_request(error.to_string()))?;
             check_depth(&value)?;
-            Ok(Decoded { value, duplicates: Vec::new() })
+            Ok(Decoded { value, findings: Findings::default() })
         }
     }
 }
 
 /// The same for a body that must be an object of the resource; errors name the resource.
-pub fn decode_as(resource: &Resource, bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
+pub fn decode_as(resource: &Resource, bytes: &Bytes, format: BodyFormat) -> Result<Decoded, Status> {
     let expected = &resource.kind.gvk;
     match format {
         BodyFormat::Json => {
             let read = decode_json(bytes).map_err(|error| json_problem(bytes, &error));
-            let read = read.and_then(|decoded| match not_a_map(&decoded.value) {
+            let read = read.and_then(|mut decoded| match not_a_map(&decoded.value) {
                 Some(problem) => Err(problem),
-                None => Ok(decoded),
+                None => {
+                    decoded.findings.body = Some(bytes.clone());
+                    Ok(decoded)
+                }
             });
             read.map_err(|problem| {
                 unrecognized(expected, &format!("couldn't get version/kind; json parse error: {problem}"), bytes)
@@ -99,24 +183,29 @@ fn decode_protobuf(expected: &GroupVersionKind, bytes: &[u8]) -> Result<Decoded,
         error => cannot_be_handled(found, expected, &error.to_string()),
     })?;
     check_depth(&value)?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    Ok(Decoded { value, findings: Findings::default() })
 }
 
 fn decode_json(bytes: &[u8]) -> Result<Decoded, serde_json::Error> {
-    let mut duplicates = Vec::new();
+    let mut seen = SeenKeys::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let seed = ValueSeed { place: None, duplicates: &mut duplicates };
+    let seed = ValueSeed { place: None, seen: &mut seen };
     let value = seed.deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(Decoded { value, duplicates })
+    Ok(Decoded { value, findings: Findings { duplicates: seen.duplicates, ..Findings::default() } })
 }
 
 fn decode_yaml(bytes: &[u8]) -> Result<Decoded, Status> {
     let text = std::str::from_utf8(bytes).map_err(|e| Status::bad_request(format!("yaml: invalid UTF-8: {e}")))?;
-    let value = serde_saphyr::from_str(text)
-        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+    let (value, lines) = match serde_saphyr::from_str(text) {
+        Ok(value) => (value, Vec::new()),
+        Err(error) => match yaml::read_repeated(text) {
+            Some(repeated) => (repeated.value, repeated.lines),
+            None => return Err(Status::bad_request(format!("error converting YAML to JSON: yaml: {error}"))),
+        },
+    };
     check_depth(&value)?;
-    Ok(Decoded { value, duplicates: Vec::new() })
+    Ok(Decoded { value, findings: Findings { yaml: lines, ..Findings::default() } })
 }
 
 /// The JSON parser limits the depth of bodies itself. The readers of other formats have limits of their own, which may be
@@ -163,7 +252,21 @@ fn check_kind(resource: &Resource, object: &mut Object) -> Result<(), Status> {
 /// Builds a tree and notes fields that occur twice, which a plain map would silently merge.
 struct ValueSeed<'p, 'd> {
     place: Option<&'p Place<'p>>,
-    duplicates: &'d mut Vec<String>,
+    seen: &'d mut SeenKeys,
+}
+
+#[derive(Default)]
+struct SeenKeys {
+    count: usize,
+    duplicates: Vec<(usize, String)>,
+}
+
+impl SeenKeys {
+    fn note_duplicate(&mut self, position: usize, place: &Place<'_>) {
+        if self.duplicates.len() < REPORTED_MAX && place.length() <= PATH_BYTES_MAX {
+            self.duplicates.push((position, place.to_string()));
+        }
+    }
 }
 
 /// The position of the reader, linked to its parent: only written out for a field that an error names.
@@ -175,6 +278,17 @@ struct Place<'p> {
 enum Step<'p> {
     Key(&'p str),
     Index(usize),
+}
+
+impl Place<'_> {
+    /// About as many bytes as its text has.
+    fn length(&self) -> usize {
+        let step = match self.step {
+            Step::Key(key) => key.len() + 1,
+            Step::Index(_) => 4,
+        };
+        self.parent.map_or(0, Place::length) + step
+    }
 }
 
 impl fmt::Display for Place<'_> {
@@ -237,7 +351,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
         let mut list = Vec::new();
         loop {
             let place = Place { parent: self.place, step: Step::Index(list.len()) };
-            let seed = ValueSeed { place: Some(&place), duplicates: &mut *self.duplicates };
+            let seed = ValueSeed { place: Some(&place), seen: &mut *self.seen };
             match items.next_element_seed(seed)? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
@@ -249,11 +363,12 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             let place = Place { parent: self.place, step: Step::Key(&key) };
-            let seed = ValueSeed { place: Some(&place), duplicates: &mut *self.duplicates };
-            let value = entries.next_value_seed(seed)?;
+            self.seen.count += 1;
             if map.contains_key(&key) {
-                self.duplicates.push(place.to_string());
+                self.seen.note_duplicate(self.seen.count, &place);
             }
+            let seed = ValueSeed { place: Some(&place), seen: &mut *self.seen };
+            let value = entries.next_value_seed(seed)?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -264,11 +379,39 @@ impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
 mod tests {
     use super::*;
 
+    fn texts(complaints: Complaints) -> Vec<String> {
+        complaints.into_texts().collect()
+    }
+
     #[test]
     fn duplicate_fields_are_found_where_they_are() {
         let body = br#"{"a":1,"spec":{"x":[{"y":1,"y":2}]},"a":2}"#;
-        let decoded = decode(body, BodyFormat::Json).expect("valid JSON");
-        assert_eq!(decoded.duplicates, ["spec.x[0].y", "a"]);
+        let mut decoded = decode(body, BodyFormat::Json).expect("valid JSON");
+        decoded.findings.body = Some(Bytes::from_static(body));
+        let unknown = vec!["spec.x".to_owned()];
+        let expected = ["unknown field \"spec.x\"", "duplicate field \"spec.x[0].y\"", "duplicate field \"a\""];
+        assert_eq!(texts(decoded.findings.clone().of_typed(unknown.clone())), expected);
+        let expected = ["duplicate field \"spec.x[0].y\"", "duplicate field \"a\"", "unknown field \"spec.x\""];
+        assert_eq!(texts(decoded.findings.of_custom(unknown)), expected);
+    }
+
+    #[test]
+    fn repeated_fields_take_little_memory() {
+        let long = "k".repeat(PATH_BYTES_MAX + 1);
+        let many = "\"a\":1,".repeat(10_000);
+        for body in [format!("{{{many}\"b\":1}}"), format!("{{\"{long}\":{{{many}\"b\":1}}}}")] {
+            let decoded = decode(body.as_bytes(), BodyFormat::Json).expect("valid JSON");
+            assert!(decoded.findings.duplicates.len() <= REPORTED_MAX);
+            assert!(decoded.findings.duplicates.iter().all(|(_, path)| path.len() <= PATH_BYTES_MAX));
+        }
+    }
+
+    #[test]
+    fn yaml_errors_are_one_block() {
+        let decoded = decode(b"a: 1\na: 2\n", BodyFormat::Yaml).expect("readable YAML");
+        let complaints = decoded.findings.of_typed(vec!["b".to_owned()]);
+        let expected = "yaml: unmarshal errors:\n  line 2: key \"a\" already set in map, unknown field \"b\"";
+        assert_eq!(complaints.as_error(), expected);
     }
 
     #[test]

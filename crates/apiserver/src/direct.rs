@@ -16,14 +16,15 @@ use object::{GroupVersionResource, Object, Status};
 use crate::audit::Record;
 use crate::cache::{Change, ChangeKind};
 use crate::context::Context;
-use crate::decode::Decoded;
+use crate::decode::{Decoded, Findings};
 use crate::http::{Peer, RequestBody};
 use crate::request::{ListSelection, RequestInfo, parse_revision};
+use crate::resources::Resources;
 use crate::served_resources::Resource;
 use crate::server::Server;
 use crate::verbs::watch::WatchItem;
 use crate::verbs::{self, Answer, Target};
-use crate::{convert, subresource};
+use crate::{convert, shape, subresource};
 
 /// A server reached by a function call.
 pub struct Direct {
@@ -80,23 +81,23 @@ impl Direct {
     }
 
     async fn write(&self, ctx: &Context, target: &Target, request: ApiRequest) -> Result<Answer, Status> {
-        let server = &self.server;
+        let scope = self.server.write_scope();
         match request {
             ApiRequest::Create { object, options } => {
                 let object = self.shape(ctx, target, object, &options)?;
-                verbs::create::create(server, ctx, target, object, &options).await
+                verbs::create::create(scope, ctx, target, object, &options).await
             }
             ApiRequest::Update { object, options } => {
                 let object = self.shape(ctx, target, object, &options)?;
-                verbs::update::replace(server, ctx, target, object, &options).await
+                verbs::update::replace(scope, ctx, target, object, &options).await
             }
             ApiRequest::Patch { patch, mut options } => {
                 if patch.kind.is_apply() {
                     options.field_manager.get_or_insert_with(|| AGENT.to_owned());
                 }
-                verbs::patch::patch_value(server, ctx, target, patch.kind, patch.body, &options).await
+                verbs::patch::patch_value(scope, ctx, target, patch.kind, patch.body, &options).await
             }
-            ApiRequest::Delete(options) => verbs::delete::delete(server, ctx, target, &options.into()).await,
+            ApiRequest::Delete(options) => verbs::delete::delete(scope, ctx, target, &options.into()).await,
             ApiRequest::Get { .. } | ApiRequest::List(_) | ApiRequest::DeleteCollection { .. } => {
                 Err(Status::internal("reads do not come this way"))
             }
@@ -104,8 +105,8 @@ impl Direct {
     }
 
     fn shape(&self, ctx: &Context, target: &Target, object: Object, options: &WriteOptions) -> Result<Object, Status> {
-        let decoded = Decoded { value: object.into_value(), duplicates: Vec::new() };
-        verbs::shape::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())
+        let decoded = Decoded { value: object.into_value(), findings: Findings::default() };
+        shape::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())
     }
 
     async fn special(
@@ -127,7 +128,7 @@ impl Direct {
             _ => return Err(Status::method_not_allowed(&target.resource.kind.group_resource(), Verb::Delete)),
         };
         let asked = subresource::Call { verb, options, content_type, body };
-        subresource::answer(&self.server, ctx, target, kind, &asked).await
+        subresource::answer(self.server.write_scope(), ctx, target, kind, &asked).await
     }
 }
 
@@ -175,7 +176,7 @@ impl Direct {
             }
             (None, ApiRequest::Create { object, options }) if !target.resource.kind.stored => {
                 let object = self.shape(&ctx, &target, object, &options)?;
-                let object = crate::reviews::answer(&self.server, &ctx, &target, object, options).await?;
+                let object = crate::reviews::answer(self.server.write_scope(), &ctx, &target, object, options).await?;
                 Reply::object(201, Arc::new(object))
             }
             (None, ApiRequest::Get { resource_version }) => {
@@ -189,7 +190,8 @@ impl Direct {
             }
             (None, ApiRequest::DeleteCollection { delete, list }) => {
                 let (list, delete) = (ListSelection::of(list)?, delete.into());
-                let listed = verbs::delete::delete_collection(&self.server, &ctx, &target, &list, &delete).await?;
+                let listed =
+                    verbs::delete::delete_collection(self.server.write_scope(), &ctx, &target, &list, &delete).await?;
                 self.list_reply(&target.resource, listed).await?
             }
             (None, request) => {
@@ -229,13 +231,13 @@ impl Backend for Direct {
         let mut options = request.options;
         // A streaming list ends its initial events by a bookmark.
         options.bookmarks |= options.send_initial_events == Some(true);
-        let watch = verbs::watch::watch(&self.server, &target, &ListSelection::of(options)?).await?;
+        let watch = verbs::watch::watch(self.server.read_scope(), &target, &ListSelection::of(options)?).await?;
         let state = (self.server.clone(), resource, watch);
         let events = futures::stream::unfold(state, |(server, resource, mut watch)| async move {
             let items = watch.next().await?;
             let mut events = Vec::with_capacity(items.len());
             for item in items {
-                events.push(event(&server, &resource, item).await);
+                events.push(event(server.resources(), &resource, item).await);
             }
             Some((futures::stream::iter(events), (server, resource, watch)))
         });
@@ -284,14 +286,14 @@ impl Direct {
     }
 }
 
-async fn event(server: &Server, resource: &Resource, item: WatchItem) -> WatchEvent {
+async fn event(resources: Resources<'_>, resource: &Resource, item: WatchItem) -> WatchEvent {
     match item {
         WatchItem::Bookmark { revision, initial_events_end } => {
             WatchEvent::Bookmark { resource_version: revision.to_string(), initial_events_end }
         }
         WatchItem::Error(status) => WatchEvent::Error(status),
         WatchItem::Change(Change { kind, entry, .. }) => {
-            match convert::shared_to_served(server.resources(), resource, resource.cache.share(&entry)).await {
+            match convert::shared_to_served(resources, resource, resource.cache.share(&entry)).await {
                 Err(status) => WatchEvent::Error(status),
                 Ok(object) => match kind {
                     ChangeKind::Added => WatchEvent::Added(object),

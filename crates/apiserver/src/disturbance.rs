@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_that_fails_is_the_one_asked_for() {
+    fn the_configured_share_of_requests_fails() {
         let disturbance = Disturbance::default();
         for percent in [0, 1, 33, 50, 100, 200] {
             disturbance.set_error_percent(percent);

@@ -27,6 +27,11 @@ pub struct ExtensionRequest {
 pub trait Extension: Send + Sync {
     fn handles(&self, path: &str) -> bool;
 
+    /// Also answers this request although the path belongs to another document: a browser opens it as a page.
+    fn handles_page(&self, _path: &str, _headers: &HeaderMap) -> bool {
+        false
+    }
+
     /// True if it authorizes callers itself; otherwise they need permission for its path.
     fn judges_callers(&self) -> bool {
         false
@@ -34,6 +39,11 @@ pub trait Extension: Send + Sync {
 
     /// Callers without valid credentials reach it too, as the anonymous user.
     fn is_public(&self) -> bool {
+        false
+    }
+
+    /// Requests to a path that stay open: their bodies are not read in advance and they hold no slot.
+    fn is_long_running(&self, _path: &str) -> bool {
         false
     }
 

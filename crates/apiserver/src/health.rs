@@ -3,13 +3,43 @@
 use std::time::Duration;
 
 use http::Response;
+use object::query::Query;
 
-use crate::http::Incoming;
 use crate::respond::{self, Body};
 use crate::server::Server;
 
 /// A store that takes longer to answer is not healthy, as kube-apiserver has it.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The name clients look for; the store answers to it whatever engine it is.
+const STORE_CHECK: &str = "etcd";
+
+/// Steps of the start under kube-apiserver's names, where we have them. The server listens only after all of them are done
+/// (`crate::prepare`), so a server that answers has passed them.
+const START_CHECKS: &[&str] = &[
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+];
 
 /// A check in addition to those of every server. Must not wait.
 pub trait HealthCheck: Send + Sync {
@@ -19,24 +49,29 @@ pub trait HealthCheck: Send + Sync {
     fn check(&self) -> Option<Result<(), String>>;
 }
 
-pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
-    let path = incoming.info.path.trim_end_matches('/');
+pub async fn report(server: &Server, path: &str, query: &Query) -> Response<Body> {
+    let path = path.trim_end_matches('/');
     let (endpoint, single) = match path[1..].split_once('/') {
         Some((endpoint, single)) => (endpoint, Some(single.to_owned())),
         None => (&path[1..], None),
     };
     let engine = server.objects.store().engine();
     let stored = store_check(server).await;
-    let mut checks = vec![("ping", Ok(())), (engine, stored.clone())];
+    let mut checks = vec![("ping", Ok(())), ("log", server.audit.health())];
+    if engine != STORE_CHECK {
+        checks.push((engine, stored.clone()));
+    }
+    checks.push((STORE_CHECK, stored.clone()));
+    if endpoint == "readyz" {
+        checks.push(("etcd-readiness", stored));
+    }
     // A server that is still starting is alive, but not ready.
     if endpoint != "livez" {
         checks.push(("informer-sync", ready_check(server)));
         checks.extend(server.health_checks().filter_map(|check| Some((check.name(), check.check()?))));
     }
+    checks.extend(START_CHECKS.iter().map(|name| (*name, Ok(()))));
     if endpoint == "readyz" {
-        if engine == "etcd" {
-            checks.push(("etcd-readiness", stored));
-        }
         let stopping = server.stop.is_cancelled();
         checks.push(("shutdown", if stopping { Err("the server is shutting down".to_owned()) } else { Ok(()) }));
     }
@@ -49,7 +84,7 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
             None => respond::text(404, "text/plain; charset=utf-8", "404 page not found\n"),
         };
     }
-    let excluded: Vec<&str> = incoming.query.all("exclude").collect();
+    let excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = false;
     for (name, outcome) in checks {
@@ -65,7 +100,7 @@ pub async fn serve(server: &Server, incoming: &Incoming) -> Response<Body> {
     }
     let verdict = if failed { "failed" } else { "passed" };
     report.push_str(&format!("{endpoint} check {verdict}\n"));
-    match (failed, incoming.query.flag("verbose")) {
+    match (failed, query.flag("verbose")) {
         (false, false) => respond::text(200, "text/plain; charset=utf-8", "ok"),
         (false, true) => respond::text(200, "text/plain; charset=utf-8", report),
         (true, _) => respond::text(500, "text/plain; charset=utf-8", report),

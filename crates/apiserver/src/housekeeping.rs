@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::server::Server;
 
-/// Time etcd keeps history for clients that resume; the same as in kube-apiserver.
+/// Time for which lists can be continued and etcd keeps history; the same as in kube-apiserver.
 const HISTORY_KEPT: Duration = Duration::from_secs(300);
 /// Interval at which caches drop what the store has compacted.
 const FOLLOW_EVERY: Duration = Duration::from_secs(30);
@@ -27,16 +27,18 @@ async fn follow(server: Weak<Server>) {
         tokio::time::sleep(FOLLOW_EVERY).await;
         let Some(server) = server.upgrade() else { return };
         let store = server.objects.store();
-        if store.engine() == "etcd"
-            && let Ok(revision) = store.revision().await
-        {
+        if let Ok(revision) = store.revision().await {
             revisions.push_back(revision);
             if revisions.len() > rounds_kept
                 && let Some(old) = revisions.pop_front()
-                // Another replica may have been faster; that is as good.
-                && let Err(error) = store.compact(old).await
             {
-                tracing::debug!(%error, "history was not compacted this time");
+                server.objects.forget_history_before(old);
+                if store.engine() == "etcd"
+                    // Another replica may have been faster; that is as good.
+                    && let Err(error) = store.compact(old).await
+                {
+                    tracing::debug!(%error, "history was not compacted this time");
+                }
             }
         }
         let compacted = store.compacted().await;

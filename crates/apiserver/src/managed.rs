@@ -21,6 +21,9 @@ pub fn on_write(
     new: &mut Object,
     options: &WriteOptions,
 ) {
+    if options.is_untracked {
+        return;
+    }
     let manager = options.field_manager.clone().unwrap_or_else(|| ctx.default_manager());
     with_context(registry, ctx, target, |apply_context| apply::update_managers(apply_context, live, new, &manager));
 }

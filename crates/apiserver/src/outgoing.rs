@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use object::Object;
 use pki::tls::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust};
+use rustls::CertificateError;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -72,7 +73,7 @@ impl Destination {
         Self::of_service(resources, &namespace, &name, port, path, ca).await
     }
 
-    fn of_url(url: &str, ca: Option<Vec<u8>>) -> Result<Self, OutgoingError> {
+    pub fn of_url(url: &str, ca: Option<Vec<u8>>) -> Result<Self, OutgoingError> {
         let bad = || OutgoingError::BadConfiguration(format!("{url:?} is not an https URL"));
         let uri: http::Uri = url.parse().map_err(|_| bad())?;
         if uri.scheme_str() != Some("https") {
@@ -143,33 +144,76 @@ fn dial_problem(destination: &Destination, error: &std::io::Error) -> String {
 }
 
 fn handshake_problem(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.contains("UnknownIssuer") || text.contains("CaUsedAsEndEntity") {
+    match is_unknown_authority(error) {
         true => "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned(),
-        false => format!("tls: {text}"),
+        false => format!("tls: {error}"),
     }
+}
+
+fn is_unknown_authority(error: &std::io::Error) -> bool {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => true,
+        // rustls exposes the type of other errors of webpki only as a text.
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
+            other.to_string().contains("CaUsedAsEndEntity")
+        }
+        _ => false,
+    }
+}
+
+/// The identity of the server towards another one.
+#[derive(Default)]
+pub struct Credentials {
+    pub identity: Option<Arc<ReloadableClientCert>>,
+    pub bearer: Option<String>,
 }
 
 /// Posts a JSON document and reads the JSON answer.
 pub async fn post_json(destination: &Destination, body: &Value, timeout: Duration) -> Result<Value, OutgoingError> {
+    post_json_as(destination, &Credentials::default(), body, timeout).await
+}
+
+/// The same with credentials.
+pub async fn post_json_as(
+    destination: &Destination,
+    credentials: &Credentials,
+    body: &Value,
+    timeout: Duration,
+) -> Result<Value, OutgoingError> {
+    let bytes = post_body(destination, credentials, Bytes::from(body.to_string()), timeout).await?;
+    serde_json::from_slice(&bytes).map_err(|error| OutgoingError::Unreachable {
+        url: destination.url(),
+        problem: format!("the answer is not JSON: {error}"),
+    })
+}
+
+/// Posts a JSON document and returns the body of the answer.
+pub async fn post_body(
+    destination: &Destination,
+    credentials: &Credentials,
+    body: Bytes,
+    timeout: Duration,
+) -> Result<Bytes, OutgoingError> {
     let url = destination.url();
-    let exchange = exchange(destination, body);
+    let exchange = exchange(destination, credentials, body);
     tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(OutgoingError::TimedOut { url }))
 }
 
-async fn exchange(destination: &Destination, body: &Value) -> Result<Value, OutgoingError> {
+async fn exchange(destination: &Destination, credentials: &Credentials, body: Bytes) -> Result<Bytes, OutgoingError> {
     let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
-    let stream = connect(destination, None).await?;
+    let stream = connect(destination, credentials.identity.clone()).await?;
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|e| unreachable(e.to_string()))?;
     let driver = tokio::spawn(connection);
-    let request = Request::post(&destination.path)
+    let mut request = Request::post(&destination.path)
         .header(header::HOST, format!("{}:{}", destination.server_name, destination.port))
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json")
-        .header(header::USER_AGENT, "flotilla")
-        .body(Full::new(Bytes::from(body.to_string())))
-        .map_err(|e| unreachable(e.to_string()))?;
+        .header(header::USER_AGENT, "flotilla");
+    if let Some(token) = &credentials.bearer {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Full::new(body)).map_err(|e| unreachable(e.to_string()))?;
     let response: Response<hyper::body::Incoming> =
         sender.send_request(request).await.map_err(|e| unreachable(e.to_string()))?;
     let code = response.status().as_u16();
@@ -179,5 +223,5 @@ async fn exchange(destination: &Destination, body: &Value) -> Result<Value, Outg
     if !(200..300).contains(&code) {
         return Err(OutgoingError::Refused { code, problem: String::from_utf8_lossy(&bytes).trim().to_owned() });
     }
-    serde_json::from_slice(&bytes).map_err(|e| unreachable(format!("the answer is not JSON: {e}")))
+    Ok(bytes)
 }

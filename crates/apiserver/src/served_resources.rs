@@ -28,7 +28,7 @@ impl Resource {
     }
 
     pub fn served_is_stored(&self) -> bool {
-        self.kind.gvk == self.kind.storage
+        self.kind.gvk == self.kind.storage && !self.custom.as_ref().is_some_and(|custom| custom.has_defaults)
     }
 }
 

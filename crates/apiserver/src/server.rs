@@ -12,13 +12,16 @@ use object::request::User;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::{AdmissionScope, Chain};
+use crate::activity::ActivityLog;
+use crate::admission::Chain;
 use crate::aggregate::Aggregator;
 use crate::audit::Audit;
-use crate::auth::{Auth, RequestAuthenticator};
+use crate::auth::{Auth, Oidc, RequestAuthenticator};
 use crate::disturbance::Disturbance;
 use crate::documents::{OpenApiCache, Version};
+use crate::dynamic_group::DynamicGroup;
 use crate::extension::Extension;
+use crate::flow::FlowControl;
 use crate::health::HealthCheck;
 use crate::http::Peer;
 use crate::limits::{Limits, LimitsConfig};
@@ -26,7 +29,8 @@ use crate::metrics::Metrics;
 use crate::mount::Mount;
 use crate::request::RequestInfo;
 use crate::resources::Resources;
-use crate::served_resources::{Resource, ServedResources};
+use crate::scope::{ReadScope, WriteScope};
+use crate::served_resources::ServedResources;
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
 
@@ -49,6 +53,7 @@ pub struct ServerConfig {
 pub struct Handlers {
     pub connect: Vec<Box<dyn ConnectHandler>>,
     pub extensions: Vec<Box<dyn Extension>>,
+    pub groups: Vec<Box<dyn DynamicGroup>>,
     pub mounts: Vec<Box<dyn Mount>>,
     pub authenticators: Vec<Box<dyn RequestAuthenticator>>,
     /// Further checks of `/readyz` and `/healthz`.
@@ -62,7 +67,10 @@ pub struct Server {
     pub(crate) admission: Chain,
     pub(crate) aggregator: Aggregator,
     pub(crate) audit: Audit,
+    /// The latest requests of users that changed something or were refused.
+    pub activity: ActivityLog,
     pub(crate) limits: Limits,
+    pub(crate) flow: FlowControl,
     pub metrics: Metrics,
     pub(crate) openapi: OpenApiCache,
     pub version: Version,
@@ -84,6 +92,8 @@ impl Server {
             admission: config.admission,
             aggregator: config.aggregator,
             audit: config.audit,
+            flow: FlowControl::new(config.limits.reads_max + config.limits.writes_max),
+            activity: ActivityLog::default(),
             limits: Limits::new(config.limits),
             metrics: Metrics::default(),
             openapi: OpenApiCache::default(),
@@ -102,9 +112,20 @@ impl Server {
         Resources { objects: &self.objects, registry: &self.registry }
     }
 
-    /// The parts of the server that admission may use.
-    pub fn admission_scope(&self) -> AdmissionScope<'_> {
-        AdmissionScope { resources: self.resources(), auth: &self.auth, chain: &self.admission }
+    /// The parts that lists and watches use.
+    pub fn read_scope(&self) -> ReadScope<'_> {
+        ReadScope { resources: self.resources(), limits: &self.limits, stop: &self.stop }
+    }
+
+    /// The parts that writes use.
+    pub fn write_scope(&self) -> WriteScope<'_> {
+        WriteScope {
+            objects: &self.objects,
+            registry: &self.registry,
+            auth: &self.auth,
+            admission: &self.admission,
+            event_leases: &self.event_leases,
+        }
     }
 
     /// The user behind a request; 401 when the credentials given are wrong, or none are and the request needs some.
@@ -127,13 +148,14 @@ impl Server {
         self.auth.require(self.resources(), user, action).await
     }
 
-    /// The lease a new object lives under; only events have one.
-    pub async fn lease_for(&self, resource: &Resource) -> Result<Option<i64>, Status> {
-        let is_event = resource.kind.storage.kind == "Event" && resource.kind.storage.group.is_empty();
-        if !is_event {
-            return Ok(None);
-        }
-        self.event_leases.lease(self.objects.store()).await.map(Some)
+    /// Authentication and authorization, for changes of their configuration.
+    pub fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// The issuer at which browsers can sign in.
+    pub fn oidc(&self) -> Option<&Oidc> {
+        self.auth.oidc()
     }
 
     /// Installs the handlers, once and before the server listens. Until then in-process clients already read and write
@@ -154,10 +176,19 @@ impl Server {
         self.handlers.get().into_iter().flat_map(|handlers| &handlers.checks).map(|check| &**check)
     }
 
-    /// Returns the extension that answers for a path.
-    pub fn extension(&self, path: &str) -> Option<&dyn Extension> {
+    /// Returns the extension that answers a request.
+    pub fn extension(&self, path: &str, headers: &http::HeaderMap) -> Option<&dyn Extension> {
         let mut extensions = self.handlers.get()?.extensions.iter().map(|extension| &**extension);
-        extensions.find(|extension| extension.handles(path))
+        extensions.find(|extension| extension.handles(path) || extension.handles_page(path, headers))
+    }
+
+    /// Returns the handler of a group with changing resources.
+    pub fn dynamic_group(&self, name: &str) -> Option<&dyn DynamicGroup> {
+        self.dynamic_groups().find(|group| group.group() == name)
+    }
+
+    pub fn dynamic_groups(&self) -> impl Iterator<Item = &dyn DynamicGroup> {
+        self.handlers.get().into_iter().flat_map(|handlers| &handlers.groups).map(|group| &**group)
     }
 
     /// Returns the mounted API that a path belongs to.
@@ -184,6 +215,11 @@ impl Server {
     pub fn set_address(&self, address: SocketAddr) {
         // A second listener does not change what the first one is called.
         let _ = self.address.set(address);
+    }
+
+    /// The port the server listens on, or that of HTTPS.
+    pub fn port(&self) -> u16 {
+        self.address.get().map_or(443, SocketAddr::port)
     }
 
     pub fn address(&self) -> String {

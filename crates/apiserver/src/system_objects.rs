@@ -1,32 +1,31 @@
-//! Objects a cluster always has: the `kubernetes` Service that stands for this server, and the system's priority classes.
-
-use std::sync::Arc;
+//! Objects a cluster always has: the `kubernetes` Service that stands for this server, the system's priority classes, and the
+//! default objects of priority and fairness.
 
 use object::{Object, Status};
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::resources::Resources;
 use crate::storage;
 
 /// The first address of the range Services get theirs from.
 const SERVER_ADDRESS: &str = "10.0.0.1";
 
 /// Creates what is missing; what is there is left as it is.
-pub async fn ensure(server: &Arc<Server>) -> Result<(), Status> {
-    let writes = objects(server).into_iter().filter_map(|(group, plural, value)| {
-        let resource = server.registry.find(group, "v1", plural)?;
+pub async fn ensure(resources: Resources<'_>, port: u16) -> Result<(), Status> {
+    let all = objects(port).into_iter().chain(crate::flow::default_objects());
+    let writes = all.filter_map(|(group, plural, value)| {
+        let resource = resources.registry.find(group, "v1", plural)?;
         let mut object = Object::from_value(value)?;
         object.set_gvk(&resource.kind.gvk);
         object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
         object.set(&["metadata", "creationTimestamp"], object::time::format_seconds(jiff::Timestamp::now()));
         let key = resource.key(object.namespace(), object.name());
-        Some(async move { server.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) })
+        Some(async move { resources.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) })
     });
     futures::future::join_all(writes).await.into_iter().collect()
 }
 
-fn objects(server: &Server) -> Vec<(&'static str, &'static str, Value)> {
-    let port: u16 = server.address().rsplit(':').next().and_then(|p| p.parse().ok()).unwrap_or(443);
+fn objects(port: u16) -> Vec<(&'static str, &'static str, Value)> {
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
     let service = json!({
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},

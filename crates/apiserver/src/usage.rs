@@ -31,10 +31,18 @@ pub struct Asked<'a> {
     pub labels: Option<&'a LabelSelector>,
 }
 
-/// A source of usage: `PodMetrics` and `NodeMetrics`, in order.
+/// Usages in order, with warnings for the caller.
+#[derive(Default)]
+pub struct Usages {
+    pub items: Vec<Object>,
+    pub warnings: Vec<String>,
+}
+
+/// A source of usage: `PodMetrics` and `NodeMetrics`.
+#[async_trait]
 pub trait UsageSource: Send + Sync {
-    fn pods(&self, asked: &Asked<'_>) -> Vec<Object>;
-    fn nodes(&self, asked: &Asked<'_>) -> Vec<Object>;
+    async fn pods(&self, asked: &Asked<'_>) -> Result<Usages, Status>;
+    async fn nodes(&self, asked: &Asked<'_>) -> Result<Usages, Status>;
 }
 
 /// Answers for the group's resources out of a source.
@@ -59,21 +67,20 @@ impl ConnectHandler for UsageApi {
         let (namespace, name) = (text(&target.namespace), text(&target.name));
         let asked = Asked { namespace: namespace.as_deref(), name: name.as_deref(), labels: Some(&selection.labels) };
         let found = match target.resource.kind.plural.as_str() {
-            "pods" => self.source.pods(&asked),
-            _ => self.source.nodes(&asked),
+            "pods" => self.source.pods(&asked).await?,
+            _ => self.source.nodes(&asked).await?,
         };
-        let mut found: Vec<Arc<Object>> = found.into_iter().map(Arc::new).collect();
-        if name.is_some() {
+        let Usages { items, warnings } = found;
+        let mut found: Vec<Arc<Object>> = items.into_iter().map(Arc::new).collect();
+        let mut response = if name.is_some() {
             let object = found.pop().ok_or_else(|| target.not_found())?;
-            return respond::object_response(
-                server.resources(),
-                &target.resource,
-                Answer::Object { code: 200, object },
-                format,
-            )
-            .await;
-        }
-        respond::objects_response(&target.resource, &found, format, incoming.query.get("includeObject"))
+            let answer = Answer::Object { code: 200, object };
+            respond::object_response(server.resources(), &target.resource, answer, format).await?
+        } else {
+            respond::objects_response(&target.resource, &found, format, incoming.query.get("includeObject"))?
+        };
+        respond::add_warnings(&mut response, &warnings);
+        Ok(response)
     }
 }
 

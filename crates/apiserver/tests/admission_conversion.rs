@@ -53,7 +53,7 @@ async fn wait_for(world: &World, path: &str, code: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_shown_and_stored_in_the_version_asked_for() {
+async fn objects_are_returned_and_stored_in_the_requested_version() {
     let world = World::new().await;
     apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let hooks = Webhooks::start().await;
@@ -76,7 +76,7 @@ async fn objects_are_shown_and_stored_in_the_version_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversion_that_fails_says_why() {
+async fn a_failed_conversion_has_a_reason() {
     let world = World::new().await;
     apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let hooks = Webhooks::start().await;

@@ -120,7 +120,7 @@ async fn variables_are_computed_from_each_other() {
 }
 
 #[tokio::test]
-async fn policies_and_bindings_both_say_what_they_are_about() {
+async fn policies_and_bindings_both_have_match_rules() {
     let world = World::new().await;
     let refuse = |change: Value| {
         let mut spec = json!({"validations": [{"expression": "false", "message": "no"}]});
@@ -204,7 +204,7 @@ async fn parameters_come_from_objects() {
 }
 
 #[tokio::test]
-async fn a_binding_may_only_warn_or_take_note() {
+async fn a_binding_may_only_warn_or_audit() {
     let world = World::new().await;
     let spec = json!({"validations": [{"expression": "true"}, {"expression": "false", "message": "no"}],
     "auditAnnotations": [

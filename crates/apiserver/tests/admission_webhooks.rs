@@ -102,7 +102,7 @@ async fn a_failed_call_follows_the_failure_policy() {
 }
 
 #[tokio::test]
-async fn only_matching_writes_are_asked_about() {
+async fn only_matching_writes_are_sent() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     let denied = "admission webhook \"one.example.com\" denied the request without explanation";
     let condition = |text: &str| json!({"matchConditions": [{"name": "c", "expression": text}]});
@@ -251,7 +251,7 @@ async fn patches_that_do_not_fit_are_errors() {
 }
 
 #[tokio::test]
-async fn willing_webhooks_look_again_at_what_later_ones_changed() {
+async fn webhooks_are_reinvoked_after_later_changes() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     hooks.answers("willing", Answer::allow());
     hooks.answers("once", Answer::allow());
@@ -326,7 +326,7 @@ async fn configurations_are_not_matched_by_webhooks_and_policies() {
 }
 
 #[tokio::test]
-async fn deletes_can_be_refused_by_either_sort() {
+async fn deletes_can_be_refused_by_both_webhook_types() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     hooks.answers("one", Answer::response(json!({"allowed": false, "status": {"message": "keep it"}})));
     world.make(CONFIGMAPS, configmap("a")).await;
@@ -356,7 +356,7 @@ async fn a_namespace_is_judged_by_its_own_labels() {
 }
 
 #[tokio::test]
-async fn subresources_are_asked_about_by_their_own_bodies() {
+async fn subresources_are_sent_with_their_own_bodies() {
     let (world, hooks) = (World::new().await, Webhooks::start().await);
     let mut change = rule(
         json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["deployments", "pods", "*/scale", "pods/*"]}),

@@ -2,6 +2,7 @@
 
 mod auth_world;
 
+use apiserver::http::{PlainPaths, serve_plain};
 use auth_world::{BOB_TOKEN, Caller, ISSUER, World, issue};
 use jiff::{Timestamp, ToSpan};
 use pki::authority::CertificateAuthority;
@@ -40,7 +41,7 @@ async fn certificates_name_users_and_groups() {
         (Caller::showing(&issue(&world.ca, "ann", &[], year)), Err(401)),
         (Caller::showing(&issue(&world.front_proxy_ca, "proxy", &[], now)), Err(401)),
         (Caller::showing(world.ca.certificate()), Err(401)),
-        (Caller::nobody(), Err(401)),
+        (Caller::anonymous(), Err(401)),
         // A certificate that is refused does not spoil a token that is good, nor the other way round.
         (
             Caller::showing(&issue(&stranger, "ann", &[], now)).with("authorization", &format!("Bearer {BOB_TOKEN}")),
@@ -80,7 +81,7 @@ async fn static_tokens_are_compared_whole() {
         (format!("Basic {BOB_TOKEN}"), Err(401)),
     ];
     for (header, expected) in cases {
-        check(&world.whoami(&Caller::nobody().with("authorization", &header)).await, expected);
+        check(&world.whoami(&Caller::anonymous().with("authorization", &header)).await, expected);
     }
 }
 
@@ -96,7 +97,7 @@ async fn only_a_trusted_proxy_may_set_users() {
         (proxy, Err(401)),
         (named(other), Err(401)),
         (named(world.user("ann", &[])), user("ann", &["system:authenticated"])),
-        (named(Caller::nobody()), Err(401)),
+        (named(Caller::anonymous()), Err(401)),
     ];
     for (caller, expected) in cases {
         check(&world.whoami(&caller).await, expected);
@@ -125,7 +126,7 @@ async fn callers_without_credentials_see_health_version_and_cluster_info_only() 
         ("/api/v1/namespaces/default/pods", 401),
     ];
     for (path, code) in cases {
-        let reply = world.get(&Caller::nobody(), path).await;
+        let reply = world.get(&Caller::anonymous(), path).await;
         assert_eq!(reply.code, code, "{path}: {}", reply.body);
     }
     let wrong = Caller::token("wrong");
@@ -181,4 +182,45 @@ async fn the_keys_for_tokens_are_published() {
     let token = world.token("default", "reader", json!({})).await;
     assert_eq!(world.get(&Caller::token(&token), "/openid/v1/jwks").await.code, 200);
     assert_eq!(world.get(&world.user("ann", &[]), "/openid/v1/jwks").await.code, 403);
+}
+
+async fn plain_get(address: std::net::SocketAddr, method: &str, path: &str) -> (String, String) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.expect("an answer");
+    let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).expect("a code").to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn plain_listeners_serve_their_paths_and_nothing_else() {
+    let world = World::new().await;
+    let listen = async |metrics: bool, health: bool| {
+        let tcp = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = tcp.local_addr().expect("bound");
+        tokio::spawn(serve_plain(world.server.clone(), tcp, PlainPaths { metrics, health }));
+        address
+    };
+    let (metrics, health) = (listen(true, false).await, listen(false, true).await);
+    for (address, method, path, code) in [
+        (metrics, "GET", "/metrics", "200"),
+        (metrics, "HEAD", "/metrics", "200"),
+        (metrics, "POST", "/metrics", "405"),
+        (metrics, "GET", "/healthz", "404"),
+        (metrics, "GET", "/api/v1/secrets", "404"),
+        (metrics, "GET", "/metrics/cadvisor", "404"),
+        (health, "GET", "/healthz", "200"),
+        (health, "GET", "/livez", "200"),
+        (health, "GET", "/readyz?verbose", "200"),
+        (health, "GET", "/readyz/etcd", "404"),
+        (health, "GET", "/metrics", "404"),
+        (health, "GET", "/version", "404"),
+    ] {
+        assert_eq!(plain_get(address, method, path).await.0, code, "{method} {path}");
+    }
+    assert!(plain_get(metrics, "GET", "/metrics").await.1.contains("apiserver_request_total"));
+    assert!(plain_get(health, "GET", "/readyz?verbose").await.1.contains("[+]etcd ok"));
 }

@@ -90,7 +90,7 @@ async fn check(world: &World, subject: &Subject, method: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn put_creates_only_for_those_who_may_create() {
+async fn put_creates_only_with_the_right_to_create() {
     let world = world().await;
     let listed: BTreeSet<(String, String)> =
         created_by_put().iter().map(|(version, plural, _)| ((*version).to_owned(), (*plural).to_owned())).collect();
@@ -111,7 +111,7 @@ async fn put_creates_only_for_those_who_may_create() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apply_creates_only_for_those_who_may_create() {
+async fn apply_creates_only_with_the_right_to_create() {
     let world = world().await;
     let more = [
         ("coordination.k8s.io/v1", "leases", json!({"spec": {}})),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 
 #[tokio::test]
-async fn access_reviews_say_yes_or_no_and_why() {
+async fn access_reviews_have_a_result_and_a_reason() {
     let world = World::new().await;
     world.allow("reader", "ann", json!({"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get"]})).await;
     let why = r#"RBAC: allowed by ClusterRoleBinding "reader" of ClusterRole "reader" to User "ann""#;
@@ -50,7 +50,7 @@ async fn access_reviews_say_yes_or_no_and_why() {
 }
 
 #[tokio::test]
-async fn access_reviews_that_make_no_sense_are_refused() {
+async fn invalid_access_reviews_are_refused() {
     let world = World::new().await;
     let global = "subjectaccessreviews";
     let local = "namespaces/default/localsubjectaccessreviews";
@@ -93,7 +93,7 @@ async fn access_reviews_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn the_rules_review_lists_everything_one_may_do() {
+async fn the_rules_review_lists_all_rules_of_the_user() {
     let world = World::new().await;
     let path = format!("{AUTHORIZATION}/selfsubjectrulesreviews");
     let body = json!({"spec": {"namespace": "default"}});

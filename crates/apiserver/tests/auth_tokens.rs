@@ -52,7 +52,7 @@ async fn a_token_names_its_account_and_audience() {
 }
 
 #[tokio::test]
-async fn token_requests_that_cannot_be_met_say_why() {
+async fn rejected_token_requests_have_a_reason() {
     let world = World::new().await;
     world.service_account("default", "sa").await;
     world.make("/api/v1/namespaces/default/pods", pod("p", "other", "")).await;
@@ -131,7 +131,7 @@ async fn a_pod_token_names_pod_and_node() {
 }
 
 #[tokio::test]
-async fn tokens_are_good_for_their_audience_only() {
+async fn tokens_are_valid_for_their_audience_only() {
     let world = World::new().await;
     world.service_account("default", "sa").await;
     let token = world.token("default", "sa", json!({"audiences": ["vault", "other"]})).await;

@@ -5,7 +5,7 @@ mod admission_world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission_world::World;
+use admission_world::{Answer, Webhooks, World};
 use apiserver::storage::Stored;
 use bytes::Bytes;
 use http::Request;
@@ -102,6 +102,18 @@ fn with_dry_run(path: &str) -> String {
     format!("{path}{}dryRun=All", if path.contains('?') { '&' } else { '?' })
 }
 
+/// A JSON patch that moves what it has nested into what it nests next.
+fn moves(base: &str, rounds: usize, levels: usize) -> Value {
+    let mut operations = vec![json!({"op": "add", "path": format!("{base}/q0"), "value": {}})];
+    for round in 0..rounds {
+        let (from, to) = (round % 2, (round + 1) % 2);
+        operations.push(json!({"op": "add", "path": format!("{base}/q{to}"), "value": nested(levels)}));
+        let path = format!("{base}/q{to}{}", "/x".repeat(levels));
+        operations.push(json!({"op": "move", "from": format!("{base}/q{from}"), "path": path}));
+    }
+    Value::from(operations)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn patches_cannot_nest_an_object_deeper_than_the_limit() {
     let world = world().await;
@@ -110,16 +122,6 @@ async fn patches_cannot_nest_an_object_deeper_than_the_limit() {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
     world.make(BLOBS, blob("w", json!({"workload": {"manifests": [manifest]}}))).await;
     world.make("/api/v1/namespaces/team/configmaps", json!({"metadata": {"name": "c"}})).await;
-    let moves = |base: &str, rounds: usize, levels: usize| {
-        let mut operations = vec![json!({"op": "add", "path": format!("{base}/q0"), "value": {}})];
-        for round in 0..rounds {
-            let (from, to) = (round % 2, (round + 1) % 2);
-            operations.push(json!({"op": "add", "path": format!("{base}/q{to}"), "value": nested(levels)}));
-            let path = format!("{base}/q{to}{}", "/x".repeat(levels));
-            operations.push(json!({"op": "move", "from": format!("{base}/q{from}"), "path": path}));
-        }
-        Value::from(operations)
-    };
     let json_patch = "application/json-patch+json";
     let merge = "application/merge-patch+json";
     let cases = [
@@ -138,6 +140,44 @@ async fn patches_cannot_nest_an_object_deeper_than_the_limit() {
     for path in [format!("{BLOBS}/b"), format!("{BLOBS}/w")] {
         check_stored(&world, &path).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_cannot_nest_an_object_deeper_than_the_limit() {
+    let (world, hooks) = (world().await, Webhooks::start().await);
+    let rules =
+        json!([{"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["blobs"], "operations": ["*"]}]);
+    hooks.answers("deepens", Answer::allow());
+    let hook = hooks.hook("deepens", json!({"rules": rules}));
+    world
+        .configure("mutatingwebhookconfigurations", json!({"metadata": {"name": "deepens"}, "webhooks": [hook]}))
+        .await;
+    let add = |levels: usize| json!([{"op": "add", "path": "/spec/q", "value": nested(levels)}]);
+    for (patch, is_stored) in [
+        (add(40), true),
+        (moves("/spec", 2, 20), true),
+        (add(110), false),
+        (moves("/spec", 200, 99), false),
+        (moves("/spec", 4_000, 20), false),
+    ] {
+        hooks.answers("deepens", Answer::patch(patch));
+        let made = world.ask("POST", BLOBS, blob("b", json!({}))).await;
+        let path = format!("{BLOBS}/b");
+        if is_stored {
+            assert_eq!(made.code, 201, "{}", made.body);
+            hooks.answers("deepens", Answer::allow());
+            check_stored(&world, &path).await;
+        } else {
+            assert!(matches!(made.code, 422 | 500), "{}", made.body);
+            assert!(made.message().contains("levels deep"), "{}", made.message());
+            assert_eq!(world.ask("GET", &path, Value::Null).await.code, 404, "nothing is stored");
+        }
+    }
+    // A response that no reader accepts fails the call.
+    let inner = "[".repeat(300) + &"]".repeat(300);
+    hooks.answers("deepens", Answer::Text(format!(r#"{{"response":{inner}}}"#)));
+    let made = world.ask("POST", BLOBS, blob("b", json!({}))).await;
+    assert_eq!(made.code, 500, "{}", made.body);
 }
 
 /// Puts an object into the store as a version without a depth limit could.

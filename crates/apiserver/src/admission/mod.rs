@@ -7,6 +7,7 @@ mod dynamic;
 pub mod ingress_class;
 pub mod limit_ranger;
 pub mod namespace_lifecycle;
+pub mod pod_security;
 pub mod policies;
 pub mod priority;
 pub mod quota;
@@ -15,11 +16,14 @@ pub mod service_ip;
 pub mod storage_class;
 pub mod webhooks;
 
+pub(crate) use dynamic::live::Live;
+
 use async_trait::async_trait;
 use object::request::Subresource;
 use object::{Object, Status};
 use serde_json::Value;
 
+use crate::admission::policies::PolicyRounds;
 use crate::auth::Auth;
 use crate::context::Context;
 use crate::resources::Resources;
@@ -64,6 +68,8 @@ pub struct Attributes<'a> {
     /// The options object of the request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`).
     pub options: Value,
     pub dry_run: bool,
+    /// The record of mutating policies on this write.
+    pub policy_rounds: PolicyRounds,
 }
 
 impl Attributes<'_> {
@@ -75,6 +81,16 @@ impl Attributes<'_> {
             ("", _) => "Unknown",
             (name, _) => name,
         }
+    }
+
+    /// Reports whether an object is created or updated.
+    pub fn is_write(&self) -> bool {
+        matches!(self.operation, Operation::Create | Operation::Update)
+    }
+
+    /// Returns the object of a create or update that is not of a subresource.
+    pub fn written<'o>(&self, object: Option<&'o Object>) -> Option<&'o Object> {
+        object.filter(|_| self.is_write() && self.subresource.is_none())
     }
 }
 
@@ -115,6 +131,11 @@ pub struct Chain {
 impl Chain {
     pub fn new(steps: Vec<Box<dyn Admission>>) -> Self {
         Self { steps }
+    }
+
+    /// Returns true when there is a step of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.steps.iter().any(|step| step.name() == name)
     }
 
     /// Returns the chain without the steps of these names. An unknown name is an error.

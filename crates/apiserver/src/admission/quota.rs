@@ -54,9 +54,8 @@ impl Admission for Quotas {
 }
 
 fn applies(attributes: &Attributes<'_>) -> bool {
-    let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
     let is_quota = attributes.resource.kind.plural == "resourcequotas";
-    writes
+    attributes.is_write()
         && attributes.subresource.is_none()
         && !attributes.namespace.is_empty()
         && (!is_quota || attributes.operation == Operation::Create)

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Admission, Attributes, Operation};
 use crate::admission::AdmissionScope;
 use crate::context::Context;
+use crate::generated_name::generate_name;
 use crate::resources::Resources;
-use crate::verbs::generated_name;
 
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -82,7 +82,7 @@ async fn account(
 fn mount_token(pod: &mut Object) {
     let names = pod.items(&["spec", "volumes"]).iter().filter_map(|volume| volume["name"].as_str());
     let known = names.filter(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned).next();
-    let volume = known.clone().unwrap_or_else(|| generated_name(VOLUME_PREFIX));
+    let volume = known.clone().unwrap_or_else(|| generate_name(VOLUME_PREFIX));
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         let mut containers = pod.items(&["spec", list]).to_vec();
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_that_come_later_share_the_volume() {
+    fn ephemeral_containers_share_the_volume() {
         let pod = json!({"spec": {"containers": [{"name": "a"}]}});
         let mut pod = Object::from_value(pod).expect("a map");
         mount_token(&mut pod);

@@ -11,13 +11,13 @@ use object::{FieldError, FieldPath, GroupKind, GroupVersionKind, Object, Status}
 use rand::RngExt;
 use serde_json::json;
 
-use super::{Admission, Attributes, Operation};
+use super::{Admission, Attributes};
 use crate::admission::AdmissionScope;
 use crate::cache::Filter;
 use crate::context::Context;
+use crate::generated_name::generate_name;
 use crate::resources::Resources;
 use crate::storage::{self, Outcome};
-use crate::verbs::generated_name;
 
 /// The addresses Services get: 10.0.0.0/24's first one is the API server's own, as in kube-apiserver's default range.
 const RANGE_START: u32 = u32::from_be_bytes([10, 0, 0, 0]);
@@ -42,13 +42,16 @@ impl Admission for ServiceAddresses {
         service: &mut Object,
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
-        let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if !writes || kind.gvk.kind != "Service" || !kind.gvk.group.is_empty() || attributes.subresource.is_some() {
+        if !attributes.is_write()
+            || kind.gvk.kind != "Service"
+            || !kind.gvk.group.is_empty()
+            || attributes.subresource.is_some()
+        {
             return Ok(());
         }
         // Addresses are held in the name of their Service, so this is the latest moment to have one.
         if service.name().is_empty() && !service.generate_name().is_empty() {
-            service.set_name(&generated_name(service.generate_name()));
+            service.set_name(&generate_name(service.generate_name()));
         }
         keep_allocated(service, attributes.old);
         let problems = service_addresses::problems(service, attributes.old);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use object::conditions::{self, NewCondition};
 use object::{Object, Status};
-use serde_json::json;
 
-use super::{External, fetch, local, services};
+use super::{Aggregator, External, fetch, local, services};
 use crate::cache::Filter;
 use crate::outgoing::OutgoingError;
+use crate::resources::Resources;
 use crate::server::Server;
 use crate::storage;
 
@@ -18,7 +18,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(30);
 
 /// Registers the local groups, then follows the APIServices until the server stops.
 pub async fn start(server: &Arc<Server>) -> Result<(), Status> {
-    local::register(server).await?;
+    local::register(server.resources()).await?;
     server.aggregator.refresh(&services(&server.registry).await?);
     tokio::spawn(follow(Arc::downgrade(server), server.stop.clone()));
     Ok(())
@@ -29,7 +29,7 @@ async fn follow(server: Weak<Server>, stop: tokio_util::sync::CancellationToken)
         let Some(strong) = server.upgrade() else { return };
         let Some(resource) = strong.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
         let (_, mut watcher) = resource.cache.state_and_watch(Filter::default());
-        if let Err(status) = step(&strong).await {
+        if let Err(status) = step(&strong.aggregator, strong.resources()).await {
             tracing::warn!(%status, "aggregated APIs could not be checked; trying again");
         }
         let generation = strong.registry.snapshot().generation;
@@ -55,20 +55,20 @@ async fn wait_for_registry(server: &Weak<Server>, generation: u64) {
     }
 }
 
-async fn step(server: &Arc<Server>) -> Result<(), Status> {
-    local::register(server).await?;
-    let services = services(&server.registry).await?;
-    server.aggregator.refresh(&services);
+async fn step(aggregator: &Aggregator, resources: Resources<'_>) -> Result<(), Status> {
+    local::register(resources).await?;
+    let services = services(resources.registry).await?;
+    aggregator.refresh(&services);
     let checks = services.iter().filter_map(|service| Some((service, External::read(service)?)));
-    let checks = checks.map(|(service, external)| check(server, service, external));
+    let checks = checks.map(|(service, external)| check(aggregator, resources, service, external));
     futures::future::join_all(checks).await;
-    server.aggregator.refresh(&super::services(&server.registry).await?);
+    aggregator.refresh(&super::services(resources.registry).await?);
     Ok(())
 }
 
-async fn check(server: &Arc<Server>, service: &Object, external: External) {
+async fn check(aggregator: &Aggregator, resources: Resources<'_>, service: &Object, external: External) {
     let (group, version) = (&external.group, &external.version);
-    let answered = fetch(&server.aggregator, server.resources(), &external, &format!("/apis/{group}/{version}")).await;
+    let answered = fetch(aggregator, resources, &external, &format!("/apis/{group}/{version}")).await;
     let (status, reason, message) = match answered {
         Ok(_) => ("True", "Passed", "all checks passed".to_owned()),
         Err(problem @ OutgoingError::ServiceNotFound { .. }) => ("False", "ServiceNotFound", problem.to_string()),
@@ -80,18 +80,10 @@ async fn check(server: &Arc<Server>, service: &Object, external: External) {
     if new == *service {
         return;
     }
-    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
+    let Some(resource) = resources.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
     let revision = service.resource_version().parse().unwrap_or(0);
     let key = resource.key("", service.name());
-    if let Err(status) = server.objects.update(&key, storage::encode(&new), revision, None).await {
+    if let Err(status) = resources.objects.update(&key, storage::encode(&new), revision, None).await {
         tracing::warn!(name = service.name(), %status, "the availability of an aggregated API could not be written");
     }
-}
-
-/// The status of a group this server answers for itself.
-pub fn local_status(now: jiff::Timestamp) -> serde_json::Value {
-    json!({"conditions": [{
-        "type": "Available", "status": "True", "reason": "Local",
-        "message": "Local APIServices are always available", "lastTransitionTime": object::time::format_seconds(now),
-    }]})
 }

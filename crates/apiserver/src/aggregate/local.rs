@@ -1,22 +1,21 @@
 //! The APIServices of groups this server answers for itself, so that `kubectl get apiservices` shows everything there is.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use kinds::Priority;
+use kinds::strategies::apiregistration;
 use object::{GroupVersion, GroupVersionKind, Object, Status};
 
-use super::availability::local_status;
 use super::services;
-use crate::server::Server;
+use crate::resources::Resources;
 use crate::storage;
 
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Creates missing APIServices and removes those CRDs no longer serve. APIServices of other owners stay as they are.
-pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
-    let Some(resource) = server.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return Ok(()) };
-    let snapshot = server.registry.snapshot();
+pub async fn register(resources: Resources<'_>) -> Result<(), Status> {
+    let Some(resource) = resources.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return Ok(()) };
+    let snapshot = resources.registry.snapshot();
     let served: BTreeMap<GroupVersion, (bool, Option<Priority>)> = snapshot
         .ordered
         .iter()
@@ -25,14 +24,15 @@ pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
             (r.kind.gvk.group_version(), (r.custom.is_some(), own))
         })
         .collect();
-    let existing = services(&server.registry).await?;
+    let existing = services(resources.registry).await?;
     let mut writes = Vec::new();
     for (gv, (custom, own)) in &served {
         let name = name_of(gv);
         if !existing.iter().any(|service| service.name() == name) {
             let object = service(gv, *custom, *own);
             let key = resource.key("", &name);
-            writes.push(async move { server.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) });
+            writes
+                .push(async move { resources.objects.create(&key, storage::encode(&object), None).await.map(|_| ()) });
         }
     }
     for result in futures::future::join_all(writes).await {
@@ -42,7 +42,7 @@ pub async fn register(server: &Arc<Server>) -> Result<(), Status> {
         let gv = GroupVersion::new(gone.str_at(&["spec", "group"]), gone.str_at(&["spec", "version"]));
         if !snapshot.serves_version(&gv.group, &gv.version) {
             let revision = gone.resource_version().parse().unwrap_or(0);
-            server.objects.delete(&resource.key("", gone.name()), revision).await?;
+            resources.objects.delete(&resource.key("", gone.name()), revision).await?;
         }
     }
     Ok(())
@@ -71,6 +71,6 @@ fn service(gv: &GroupVersion, custom: bool, own: Option<Priority>) -> Object {
     };
     object.set(&["spec", "groupPriorityMinimum"], priority.group);
     object.set(&["spec", "versionPriority"], priority.version);
-    object.set(&["status"], local_status(now));
+    apiregistration::set_local(&mut object, now);
     object
 }

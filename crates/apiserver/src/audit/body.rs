@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use http::{HeaderMap, Response, header};
+use object::depth::{self, DEPTH_MAX};
 use serde_json::Value;
 
 use super::{Decision, Level, Record, mask};
@@ -45,9 +46,15 @@ impl Record {
 
     fn body(&self, field: &str, level: Level, body: Option<Value>) {
         let Some(active) = &self.active else { return };
-        let Some(mut body) = body else {
+        // Readers of the log have depth limits too: a line that they reject would hide the request.
+        let problem = match &body {
+            None => Some("cannot be decoded"),
+            Some(body) if depth::of(body) > DEPTH_MAX => Some("is nested too deep to be recorded"),
+            Some(_) => None,
+        };
+        let Some(mut body) = body.filter(|_| problem.is_none()) else {
             let key = format!("audit.flotilla.io/{field}");
-            return self.note(level, |event, _| event["annotations"][key] = "cannot be decoded".into());
+            return self.note(level, |event, _| event["annotations"][key] = problem.into());
         };
         mask::mask(&active.info, &mut body);
         self.note(level, |event, decision: &Decision| {

@@ -61,6 +61,11 @@ impl LogFile {
         }
     }
 
+    /// The last line could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.open.lock().has_failed
+    }
+
     fn rotate(&self, open: &mut OpenLog) -> io::Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S.%6f").to_string();
         let (stem, extension) = self.name_parts();

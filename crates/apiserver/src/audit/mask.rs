@@ -14,6 +14,22 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const SECRET_KINDS: &[&str] = &["Secret", "SecretList", "TokenRequest", "TokenReview"];
 /// Texts with one of these carry a private key or a kubeconfig with credentials.
 const SECRET_TEXTS: &[&str] = &["PRIVATE KEY-----", "client-key-data", "client-certificate-data"];
+/// Fields whose text is a credential in any body: sign-in requests, kubeconfigs that an API issues.
+const SECRET_FIELDS: &[&str] = &[
+    "password",
+    "oldpassword",
+    "newpassword",
+    "token",
+    "accesstoken",
+    "refreshtoken",
+    "idtoken",
+    "clientsecret",
+    "kubeconfig",
+];
+/// Query parameters with a credential, such as the code of an OIDC sign-in.
+const SECRET_PARAMETERS: &[&str] = &["code", "state", "token", "access_token", "id_token", "password", "ticket"];
+/// The shortest signed token is far longer.
+const JWT_BYTES_MIN: usize = 40;
 /// Fields that identify a secret object.
 const IDENTITY: &[&str] = &["apiVersion", "kind", "type", "immutable"];
 const IDENTITY_METADATA: &[&str] =
@@ -30,6 +46,16 @@ pub fn mask(info: &RequestInfo, body: &mut Value) {
     } else {
         mask_embedded(body);
     }
+}
+
+/// Masks credentials in the query of a path outside of resources.
+pub fn mask_uri(info: &RequestInfo, uri: &str) -> String {
+    let Some((path, query)) = uri.split_once('?').filter(|_| !info.is_resource) else { return uri.to_owned() };
+    let masked = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if SECRET_PARAMETERS.contains(&name) => format!("{name}={MASKED}"),
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}", masked.collect::<Vec<_>>().join("&"))
 }
 
 /// Removes `metadata.managedFields` of an object, or of the items of a list.
@@ -98,14 +124,36 @@ fn mask_embedded(value: &mut Value) {
             for (field, value) in object.iter_mut() {
                 match value {
                     Value::String(text) if field == LAST_APPLIED => mask_last_applied(text),
+                    Value::String(text) if is_secret_field(field) => *text = MASKED.into(),
                     value => mask_embedded(value),
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(mask_embedded),
-        Value::String(text) if SECRET_TEXTS.iter().any(|secret| text.contains(secret)) => *text = MASKED.into(),
+        Value::String(text) if is_secret_text(text) => *text = MASKED.into(),
         _ => {}
     }
+}
+
+fn is_secret_field(field: &str) -> bool {
+    SECRET_FIELDS.iter().any(|secret| field.eq_ignore_ascii_case(secret))
+}
+
+/// A private key, a kubeconfig with credentials, or a text with a signed token.
+fn is_secret_text(text: &str) -> bool {
+    SECRET_TEXTS.iter().any(|secret| text.contains(secret)) || is_kubeconfig_of_user(text) || has_signed_token(text)
+}
+
+fn is_kubeconfig_of_user(text: &str) -> bool {
+    text.contains("current-context") && ["token", "password"].iter().any(|credential| text.contains(credential))
+}
+
+/// JSON Web Tokens begin with an encoded `{"` and have three parts.
+fn has_signed_token(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_token =
+        |word: &str| word.len() >= JWT_BYTES_MIN && word.starts_with("eyJ") && word.matches('.').count() == 2;
+    text.contains("eyJ") && text.split(|c: char| !is_part(c)).any(is_token)
 }
 
 fn mask_last_applied(text: &mut String) {
@@ -165,11 +213,37 @@ mod tests {
             json!({"data": {"a": "visible", "k": "users: {client-key-data: hunter2}"}}),
         );
         check(&format!("POST {configmaps}"), json!({"data": {"k": "-----BEGIN EC PRIVATE KEY-----hunter2"}}));
+        let config = "current-context: a\nusers: [{name: visible, user: {token: hunter2}}]";
+        check(&format!("POST {configmaps}"), json!({"data": {"a": "visible", "k": config.replace("visible", "")}}));
+        let token = format!("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.{}hunter2", "s".repeat(20));
+        check(
+            &format!("POST {configmaps}"),
+            json!({"data": {"a": "visible eyJ", "k": format!("Authorization: Bearer {token}")}}),
+        );
+        // Requests outside of resources: sign-in and kubeconfigs that an API issues.
+        check("POST /flotilla/manager/v1alpha1/login", json!({"user": "visible", "password": "hunter2"}));
+        check("POST /flotilla/a", json!({"users": [{"name": "visible", "newPassword": "hunter2"}]}));
+        check("POST /flotilla/a", json!({"kubeconfig": "hunter2", "name": "visible"}));
+        check("POST /apis/example.com/v1/logins", json!({"TOKEN": "hunter2", "name": "visible"}));
         check(
             &format!("POST {works}"),
             json!({"metadata": {"annotations": {LAST_APPLIED:
                 json!({"kind": "Secret", "metadata": {"name": "visible"}, "data": {"p": "hunter2"}}).to_string()}}}),
         );
+    }
+
+    #[test]
+    fn credentials_in_queries_are_masked_outside_of_resources() {
+        let cases = [
+            ("/console/api/oidc/callback?state=s&code=c", "/console/api/oidc/callback?state=<masked>&code=<masked>"),
+            ("/flotilla/v1alpha1/why?kind=Secret", "/flotilla/v1alpha1/why?kind=Secret"),
+            ("/version", "/version"),
+            ("/api/v1/pods?continue=token&code=1", "/api/v1/pods?continue=token&code=1"),
+        ];
+        for (uri, expected) in cases {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            assert_eq!(mask_uri(&RequestInfo::parse(&Method::GET, path, query), uri), expected);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod body;
 mod log;
 mod mask;
 mod policy;
+mod webhook;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::request::RequestInfo;
 
 pub use log::{LogFile, Rotation};
 pub use policy::{Decision, Level, Policy, PolicyError, Stage};
+pub use webhook::{AuditWebhook, BatchSettings};
 
 /// The end of a request whose client went away before the response.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -30,7 +32,8 @@ pub struct Audit {
 
 struct AuditLog {
     policy: Policy,
-    file: LogFile,
+    file: Option<LogFile>,
+    webhook: Option<Arc<AuditWebhook>>,
 }
 
 /// The entries of one request. Clones are of the same request; when the last is dropped, the request has ended.
@@ -60,8 +63,20 @@ impl Audit {
 
     /// Records what `policy` asks for in the file at `path`.
     pub fn to_file(path: &Path, policy: Policy, rotation: Rotation) -> std::io::Result<Self> {
-        let file = LogFile::open(path, rotation)?;
-        Ok(Self { log: Some(Arc::new(AuditLog { policy, file })) })
+        Ok(Self::to(policy, Some(LogFile::open(path, rotation)?), None))
+    }
+
+    /// Records what `policy` asks for in a file, at a webhook, or both.
+    pub fn to(policy: Policy, file: Option<LogFile>, webhook: Option<Arc<AuditWebhook>>) -> Self {
+        Self { log: Some(Arc::new(AuditLog { policy, file, webhook })) }
+    }
+
+    /// Reports whether the log takes entries, for health checks.
+    pub fn health(&self) -> Result<(), String> {
+        match self.log.as_ref().and_then(|log| log.file.as_ref()).is_some_and(LogFile::has_failed) {
+            true => Err("the audit log cannot be written".to_owned()),
+            false => Ok(()),
+        }
     }
 
     pub fn begin(&self, info: &RequestInfo, uri: &Uri, headers: &HeaderMap, peer: &Arc<Peer>) -> Record {
@@ -70,7 +85,7 @@ impl Audit {
         let id = id.cloned().unwrap_or_else(new_id);
         let active = self.log.as_ref().map(|log| {
             let uri = uri.path_and_query().map_or("/", |path| path.as_str());
-            let mut event = first_event(info, &id, uri);
+            let mut event = first_event(info, &id, &mask::mask_uri(info, uri));
             event["sourceIPs"] = json!([peer.address.ip().to_string()]);
             event["userAgent"] = text(header::USER_AGENT).into();
             log.begin(info.clone(), event)
@@ -136,6 +151,10 @@ fn path_of(info: &RequestInfo) -> String {
 impl Record {
     pub fn id_header(&self) -> HeaderValue {
         self.id.clone()
+    }
+
+    pub fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
     }
 
     /// The caller is known: the policy decides, and the request counts as received.
@@ -224,8 +243,13 @@ impl Active {
             event["responseStatus"] = json!({"metadata": {}, "code": code});
         }
         let mut line = event.to_string().into_bytes();
-        line.push(b'\n');
-        self.log.file.append(&line);
+        if let Some(webhook) = &self.log.webhook {
+            webhook.send(&line);
+        }
+        if let Some(file) = &self.log.file {
+            line.push(b'\n');
+            file.append(&line);
+        }
     }
 }
 

@@ -13,10 +13,12 @@ use object::{GroupVersionKind, Object, Status};
 use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::decode::Findings;
 use crate::request::Deletion;
+use crate::scope::WriteScope;
 use crate::served_resources::Resource;
-use crate::server::Server;
-use crate::verbs::{self, Target, shape};
+use crate::shape;
+use crate::verbs::{self, Target};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Rounds of aggregation; more than the deepest chain of the default roles.
@@ -24,18 +26,18 @@ const AGGREGATION_ROUNDS: usize = 4;
 
 /// Creates missing objects and completes existing ones: those of Kubernetes and `additions`, which are namespaces, roles and
 /// bindings. The writes of a step are sent together and share one flush.
-pub async fn ensure(server: &Server, additions: Vec<Object>) -> Result<(), Status> {
+pub async fn ensure(scope: WriteScope<'_>, additions: Vec<Object>) -> Result<(), Status> {
     let ctx = system_context();
     let (more_namespaces, more_policy): (Vec<Object>, Vec<Object>) =
         additions.into_iter().partition(|object| object.kind() == "Namespace");
     let namespaces = NAMESPACES.map(|name| Object::new(&GroupVersionKind::new("", "v1", "Namespace"), None, name));
     let namespaces = namespaces.into_iter().chain(more_namespaces);
-    try_join_all(namespaces.map(|namespace| ensure_object(server, &ctx, namespace))).await?;
+    try_join_all(namespaces.map(|namespace| ensure_object(scope, &ctx, namespace))).await?;
     let mut policy = defaults::all();
     policy.extend(more_policy);
     policy.extend(cluster_info_access());
     fill_aggregated(&mut policy);
-    try_join_all(policy.into_iter().map(|object| ensure_object(server, &ctx, object))).await?;
+    try_join_all(policy.into_iter().map(|object| ensure_object(scope, &ctx, object))).await?;
     Ok(())
 }
 
@@ -49,7 +51,7 @@ pub struct PublishedTrust<'a> {
 
 /// Writes `kube-system/extension-apiserver-authentication`, from which aggregated API servers read how to
 /// authenticate callers.
-pub async fn publish_trust(server: &Server, trust: &PublishedTrust<'_>) -> Result<(), Status> {
+pub async fn publish_trust(scope: WriteScope<'_>, trust: &PublishedTrust<'_>) -> Result<(), Status> {
     let data = json!({
         "client-ca-file": trust.client_ca,
         "requestheader-allowed-names": json!(trust.front_proxy_names).to_string(),
@@ -63,15 +65,15 @@ pub async fn publish_trust(server: &Server, trust: &PublishedTrust<'_>) -> Resul
     let kind = GroupVersionKind::new("", "v1", "ConfigMap");
     let mut map = Object::new(&kind, Some("kube-system"), "extension-apiserver-authentication");
     map.set(&["data"], data.clone());
-    let target = target_of(server, &map)?;
+    let target = target_of(scope, &map)?;
     let options = WriteOptions::default();
-    match server.objects.get(&target.key()).await? {
-        None => create(server, &ctx, &target, map, &options).await,
+    match scope.objects.get(&target.key()).await? {
+        None => create(scope, &ctx, &target, map, &options).await,
         Some(current) if current.object.get(&["data"]) == Some(&data) => Ok(()),
         Some(current) => {
             let mut changed = current.object;
             changed.set(&["data"], data);
-            verbs::update::replace(server, &ctx, &target, changed, &options).await.map(|_| ())
+            verbs::update::replace(scope, &ctx, &target, changed, &options).await.map(|_| ())
         }
     }
 }
@@ -81,8 +83,8 @@ fn system_context() -> Context {
     Context::new(Arc::new(user), "kube-apiserver")
 }
 
-fn target_of(server: &Server, object: &Object) -> Result<Target, Status> {
-    let resource = server.registry.snapshot().find_kind(&object.gvk()).cloned();
+fn target_of(scope: WriteScope<'_>, object: &Object) -> Result<Target, Status> {
+    let resource = scope.registry.snapshot().find_kind(&object.gvk()).cloned();
     let resource = resource.ok_or_else(|| Status::internal(format!("{} is not served", object.kind())))?;
     let (namespace, name) = (object.namespace().to_owned(), object.name().to_owned());
     Ok(Target { resource, namespace, name, subresource: None })
@@ -114,11 +116,11 @@ fn fill_aggregated(policy: &mut [Object]) {
     }
 }
 
-async fn ensure_object(server: &Server, ctx: &Context, desired: Object) -> Result<(), Status> {
-    let target = target_of(server, &desired)?;
+async fn ensure_object(scope: WriteScope<'_>, ctx: &Context, desired: Object) -> Result<(), Status> {
+    let target = target_of(scope, &desired)?;
     let options = WriteOptions::default();
-    let Some(current) = server.objects.get(&target.key()).await? else {
-        return create(server, ctx, &target, desired, &options).await;
+    let Some(current) = scope.objects.get(&target.key()).await? else {
+        return create(scope, ctx, &target, desired, &options).await;
     };
     if desired.kind() == "Namespace" {
         return Ok(());
@@ -126,36 +128,36 @@ async fn ensure_object(server: &Server, ctx: &Context, desired: Object) -> Resul
     match defaults::reconcile(&current.object, &desired) {
         None => Ok(()),
         Some(Correction::Update(corrected)) => {
-            match verbs::update::replace(server, ctx, &target, corrected, &options).await {
+            match verbs::update::replace(scope, ctx, &target, corrected, &options).await {
                 // Another replica starts at the same time and has just done the same.
                 Err(status) if status.is_conflict() => Ok(()),
                 done => done.map(|_| ()),
             }
         }
         Some(Correction::Recreate(wanted)) => {
-            match verbs::delete::delete(server, ctx, &target, &Deletion::default()).await {
+            match verbs::delete::delete(scope, ctx, &target, &Deletion::default()).await {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
             }
-            create(server, ctx, &target, wanted, &options).await
+            create(scope, ctx, &target, wanted, &options).await
         }
     }
 }
 
 async fn create(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: Object,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let shaped = shape(ctx, &target.resource, object)?;
-    match verbs::create::create(server, ctx, target, shaped, options).await {
+    match verbs::create::create(scope, ctx, target, shaped, options).await {
         Err(status) if !status.is_already_exists() => Err(status),
         _ => Ok(()),
     }
 }
 
 fn shape(ctx: &Context, resource: &Resource, object: Object) -> Result<Object, Status> {
-    shape::shape(ctx, resource, object, FieldValidation::Strict, Vec::new())
+    shape::shape(ctx, resource, object, FieldValidation::Strict, Findings::default())
 }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bootstrap_token_is_good_only_as_its_secret_says() {
+    fn a_bootstrap_token_is_valid_only_as_its_secret_states() {
         let good = json!({"token-id": "abcdef", "token-secret": "0123456789abcdef",
             "usage-bootstrap-authentication": "true"});
         let cases = [

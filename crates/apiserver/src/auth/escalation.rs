@@ -4,7 +4,7 @@ use access::escalation::{RBAC_GROUP, check_binding_write, check_role_write};
 use async_trait::async_trait;
 use object::{Object, Status};
 
-use crate::admission::{Admission, AdmissionScope, Attributes, Operation};
+use crate::admission::{Admission, AdmissionScope, Attributes};
 use crate::context::Context;
 
 /// The escalation check. It only refuses, so it comes after the steps that change objects.
@@ -23,8 +23,7 @@ impl Admission for EscalationCheck {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
-        let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-        let Some(object) = object.filter(|_| writes && attributes.subresource.is_none()) else { return Ok(()) };
+        let Some(object) = attributes.written(object) else { return Ok(()) };
         let gvk = &attributes.resource.kind.gvk;
         let check = match gvk.kind.as_str() {
             _ if gvk.group != RBAC_GROUP || ctx.user.is_master() => return Ok(()),

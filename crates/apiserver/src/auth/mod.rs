@@ -1,5 +1,6 @@
 //! Authentication, impersonation and authorization of every request.
 
+mod anonymous;
 mod bootstrap_token;
 mod certificate;
 mod front_proxy;
@@ -9,19 +10,24 @@ mod policy;
 mod refusal;
 mod service_account;
 mod token;
+pub mod webhook;
 
 pub mod bootstrap;
 pub mod escalation;
 mod oidc;
+mod oidc_sign_in;
+pub mod param_access;
+pub mod structured;
 pub(crate) mod token_request;
 
 use std::sync::Arc;
 
 use access::{AccessDecision, Action};
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::HeaderMap;
+use object::request::User;
 use object::request::user::{ANONYMOUS_USER, AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
-use object::request::{User, Verb};
 use object::{GroupResource, Object, Status};
 use pki::tls::client_trust::ClientTrust;
 use pki::token::Secret;
@@ -30,11 +36,15 @@ use crate::http::Peer;
 use crate::request::RequestInfo;
 use crate::resources::Resources;
 
+pub use anonymous::AnonymousAccess;
 pub use front_proxy::FrontProxyConfig;
-pub use oidc::OidcConfig;
+pub use oidc::{Oidc, OidcConfig, TokenRules};
+pub use oidc_sign_in::{SignInAttempt, SignInConfig};
 pub use policy::LivePolicy;
 pub use service_account::ServiceAccountConfig;
+use structured::AuthenticationConfig;
 pub use token::{TokenAuthenticator, TokenUser, bearer as bearer_token};
+use webhook::{AccessWebhook, TokenWebhook};
 
 /// The key in the user's extra that identifies the credential.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -48,8 +58,17 @@ pub struct AuthConfig {
     pub static_tokens: Vec<(Secret, User)>,
     /// Tokens that another component issues and revokes.
     pub issued_tokens: Option<Arc<dyn TokenAuthenticator>>,
-    /// Opens health, version and `kube-public/cluster-info` to callers without credentials.
-    pub anonymous: bool,
+    /// Asked for tokens that nothing else here knows.
+    pub token_webhook: Option<TokenWebhook>,
+    pub authorizers: Vec<Authorizer>,
+    pub anonymous: AnonymousAccess,
+}
+
+/// One of the authorizers, which are asked in their order. The first that allows or denies decides.
+#[derive(Clone)]
+pub enum Authorizer {
+    Rbac,
+    Webhook(Arc<AccessWebhook>),
 }
 
 /// Identifies callers by a credential that is neither a certificate nor a bearer token, such as a session cookie.
@@ -70,12 +89,17 @@ pub struct Auth {
     front_proxy: Option<front_proxy::FrontProxy>,
     tokens: token::Tokens,
     policy: LivePolicy,
-    anonymous: Option<Arc<User>>,
+    /// Replaced when their configuration file changes.
+    authorizers: ArcSwap<Vec<Authorizer>>,
+    /// Replaced when the configuration file changes.
+    anonymous: ArcSwap<AnonymousAccess>,
+    /// The setting of the flag, for files without one.
+    anonymous_default: AnonymousAccess,
+    anonymous_user: Arc<User>,
 }
 
 impl Auth {
     pub fn new(config: AuthConfig) -> Self {
-        let anonymous = config.anonymous.then(|| Arc::new(User::anonymous()));
         Self {
             certificates: certificate::Certificates::new(config.client_ca),
             front_proxy: config.front_proxy.map(front_proxy::FrontProxy::new),
@@ -84,10 +108,25 @@ impl Auth {
                 config.oidc,
                 config.static_tokens,
                 config.issued_tokens,
+                config.token_webhook,
             ),
             policy: LivePolicy::default(),
-            anonymous,
+            authorizers: ArcSwap::from_pointee(config.authorizers),
+            anonymous: ArcSwap::from_pointee(config.anonymous.clone()),
+            anonymous_default: config.anonymous,
+            anonymous_user: Arc::new(User::anonymous()),
         }
+    }
+
+    /// Applies an AuthenticationConfiguration to requests that come from now on.
+    pub fn configure(&self, config: AuthenticationConfig) {
+        self.tokens.replace_issuers(config.issuers);
+        self.anonymous.store(Arc::new(config.anonymous.unwrap_or_else(|| self.anonymous_default.clone())));
+    }
+
+    /// Replaces the authorizers for requests that come from now on.
+    pub fn replace_authorizers(&self, authorizers: Vec<Authorizer>) {
+        self.authorizers.store(Arc::new(authorizers));
     }
 
     /// The user behind a request; 401 when the credentials given are wrong, or none are and the request needs some.
@@ -134,9 +173,9 @@ impl Auth {
                 }
             }
         }
-        match &self.anonymous {
-            Some(anonymous) if !refused && is_open_to_all(info) => Ok(anonymous.clone()),
-            _ => Err(Status::unauthorized()),
+        match !refused && self.anonymous.load().covers(info) {
+            true => Ok(self.anonymous_user.clone()),
+            false => Err(Status::unauthorized()),
         }
     }
 
@@ -176,7 +215,21 @@ impl Auth {
         if user.is_master() {
             return Ok(AccessDecision::allow(""));
         }
-        self.policy.decide(resources, user, action).await
+        let mut last = AccessDecision::deny("");
+        for authorizer in self.authorizers.load_full().iter() {
+            match authorizer {
+                Authorizer::Rbac => last = self.policy.decide(resources, user, action).await?,
+                Authorizer::Webhook(webhook) => {
+                    if let Some(decision) = webhook.opinion(user, action).await.decision() {
+                        return Ok(decision);
+                    }
+                }
+            }
+            if last.allowed {
+                break;
+            }
+        }
+        Ok(last)
     }
 
     pub fn policy(&self) -> &LivePolicy {
@@ -193,6 +246,11 @@ impl Auth {
         self.tokens.review(resources, token, audiences).await
     }
 
+    /// The issuer at which browsers can sign in.
+    pub fn oidc(&self) -> Option<&Oidc> {
+        self.tokens.sign_in_issuer.as_ref()
+    }
+
     pub fn service_accounts(&self) -> &service_account::ServiceAccounts {
         &self.tokens.service_accounts
     }
@@ -201,19 +259,6 @@ impl Auth {
     pub fn openid(&self, path: &str) -> Result<http::Response<crate::respond::Body>, Status> {
         openid::document(self.service_accounts(), path)
     }
-}
-
-/// Returns true for requests that callers without credentials may send; the rules still decide.
-fn is_open_to_all(info: &RequestInfo) -> bool {
-    if info.is_resource {
-        return info.verb == Verb::Get
-            && info.group.is_empty()
-            && info.resource == "configmaps"
-            && info.subresource.is_none()
-            && (info.namespace.as_str(), info.name.as_str()) == ("kube-public", "cluster-info");
-    }
-    let first = info.path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    matches!(first, "healthz" | "livez" | "readyz" | "version")
 }
 
 /// Adds `system:authenticated` to authenticated users.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use http::{Request, Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::{Method, Request, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use object::request::User;
@@ -14,12 +14,17 @@ use pki::error::PkiError;
 use pki::jwt::Algorithm;
 use pki::jwt::jwks;
 use pki::jwt::verifier::{JwtError, JwtVerifier, TimeRules, VerifiedToken};
-use pki::oidc::{OidcError, OidcRules};
+use pki::oidc::OidcRules;
 use pki::tls::client::{ClientTls, ClientTlsOptions, ServerTrust};
+use pki::token::Secret;
+use serde_json::{Map, Value};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
+
+use super::oidc_sign_in::{SignInConfig, SignIns};
+use super::structured::{ClaimRules, ClaimsRefused};
 
 /// Keys older than this are fetched again, so that a key that the issuer withdrew is not trusted longer.
 const KEYS_FOR: Duration = Duration::from_secs(600);
@@ -29,13 +34,58 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
 const LEEWAY: Duration = Duration::from_secs(10);
 
+/// The rules by which the claims of a token become a user.
+#[derive(Clone)]
+pub enum TokenRules {
+    /// Of the flags `--oidc-*`.
+    Flags(OidcRules),
+    /// Of an AuthenticationConfiguration.
+    Configured(Arc<ClaimRules>),
+}
+
+impl TokenRules {
+    fn issuer(&self) -> &str {
+        match self {
+            Self::Flags(rules) => &rules.issuer,
+            Self::Configured(rules) => &rules.issuer,
+        }
+    }
+
+    fn audiences(&self) -> &[String] {
+        match self {
+            Self::Flags(rules) => &rules.audiences,
+            Self::Configured(rules) => &rules.audiences,
+        }
+    }
+
+    fn user(&self, claims: &Map<String, Value>) -> Result<User, ClaimsRefused> {
+        match self {
+            Self::Flags(rules) => {
+                let user = rules.user(claims)?;
+                let extra = credential_id(claims).into_iter().collect();
+                Ok(User { name: user.username, groups: user.groups, extra, ..User::default() })
+            }
+            Self::Configured(rules) => rules.user(claims),
+        }
+    }
+}
+
+/// The entry in the user's extra that identifies the token.
+pub(super) fn credential_id(claims: &Map<String, Value>) -> Option<(String, Vec<String>)> {
+    let id = claims.get("jti").and_then(Value::as_str).filter(|id| !id.is_empty())?;
+    Some((super::CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]))
+}
+
 /// One trusted issuer.
 #[derive(Clone)]
 pub struct OidcConfig {
-    pub rules: OidcRules,
+    pub rules: TokenRules,
+    /// URL of the issuer's document, if it is not below the URL of the issuer.
+    pub discovery_url: Option<String>,
     /// The certificates that the issuer is verified with.
     pub trust: ServerTrust,
     pub algorithms: Vec<Algorithm>,
+    pub sign_in: SignInConfig,
 }
 
 #[derive(Debug, Error)]
@@ -43,7 +93,7 @@ pub enum OidcRefused {
     #[error("verify token: {0}")]
     Verify(#[from] JwtError),
     #[error("{0}")]
-    Claims(#[from] OidcError),
+    Claims(#[from] ClaimsRefused),
     #[error("the issuer's keys cannot be had: {0}")]
     Fetch(#[from] FetchError),
 }
@@ -72,6 +122,7 @@ pub enum FetchError {
 
 pub struct Oidc {
     config: OidcConfig,
+    pub(super) sign_ins: SignIns,
     keys: ArcSwapOption<Keys>,
     /// Time of the last fetch; locked during a fetch, so that all waiting requests share it.
     asked: Mutex<Option<Instant>>,
@@ -84,21 +135,30 @@ struct Keys {
 
 impl Oidc {
     pub fn new(config: OidcConfig) -> Self {
-        Self { config, keys: ArcSwapOption::empty(), asked: Mutex::new(None) }
+        let sign_ins = SignIns::new(config.sign_in.clone());
+        Self { config, sign_ins, keys: ArcSwapOption::empty(), asked: Mutex::new(None) }
     }
 
     pub fn issued_by(&self, issuer: &str) -> bool {
-        issuer == self.config.rules.issuer
+        issuer == self.issuer()
+    }
+
+    pub fn issuer(&self) -> &str {
+        self.config.rules.issuer()
+    }
+
+    pub(super) fn client_id(&self) -> &str {
+        self.config.rules.audiences().first().map(String::as_str).unwrap_or_default()
     }
 
     pub async fn user(&self, token: &str) -> Result<User, OidcRefused> {
+        self.user_and_claims(token).await.map(|(user, _)| user)
+    }
+
+    pub(super) async fn user_and_claims(&self, token: &str) -> Result<(User, Map<String, Value>), OidcRefused> {
         let verified = self.verify(token).await?;
         let user = self.config.rules.user(&verified.claims)?;
-        let mut found = User { name: user.username, groups: user.groups, ..User::default() };
-        if let Some(id) = verified.claims.get("jti").and_then(|id| id.as_str()).filter(|id| !id.is_empty()) {
-            found.extra.insert(super::CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
-        }
-        Ok(found)
+        Ok((user, verified.claims))
     }
 
     async fn verify(&self, token: &str) -> Result<VerifiedToken, OidcRefused> {
@@ -141,21 +201,51 @@ impl Oidc {
         Ok(keys)
     }
 
-    async fn fetch_keys(&self) -> Result<Keys, FetchError> {
-        let issuer = &self.config.rules.issuer;
-        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    /// The document of the issuer about itself.
+    pub(super) async fn discover(&self) -> Result<Value, FetchError> {
+        let issuer = self.issuer();
+        let url = match &self.config.discovery_url {
+            Some(url) => url.clone(),
+            None => format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
+        };
         let body = |error: serde_json::Error| FetchError::Body(error.to_string());
-        let document: serde_json::Value = serde_json::from_slice(&self.fetch(&url).await?).map_err(body)?;
+        let document: Value = serde_json::from_slice(&self.fetch(&url).await?).map_err(body)?;
         let about = document["issuer"].as_str().unwrap_or_default();
         if about != issuer {
             return Err(FetchError::OtherIssuer(about.to_owned()));
         }
+        Ok(document)
+    }
+
+    async fn fetch_keys(&self) -> Result<Keys, FetchError> {
+        let document = self.discover().await?;
         let keys = jwks::parse(&self.fetch(document["jwks_uri"].as_str().unwrap_or_default()).await?)?;
         let times = TimeRules { leeway: LEEWAY, requires_expiry: true };
         Ok(Keys { verifier: JwtVerifier::new(keys, &self.config.algorithms, times), since: Instant::now() })
     }
 
     async fn fetch(&self, url: &str) -> Result<Bytes, FetchError> {
+        let call = self.call(url, Request::builder(), Bytes::new());
+        tokio::time::timeout(FETCH_TIMEOUT, call).await.map_err(|_| FetchError::Timeout)?
+    }
+
+    /// Sends a form, with credentials if there are some.
+    pub(super) async fn post(
+        &self,
+        url: &str,
+        form: String,
+        authorization: Option<Secret>,
+    ) -> Result<Bytes, FetchError> {
+        let mut request =
+            Request::builder().method(Method::POST).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(authorization) = authorization {
+            request = request.header(header::AUTHORIZATION, authorization.expose());
+        }
+        let call = self.call(url, request, form.into());
+        tokio::time::timeout(FETCH_TIMEOUT, call).await.map_err(|_| FetchError::Timeout)?
+    }
+
+    async fn call(&self, url: &str, request: http::request::Builder, body: Bytes) -> Result<Bytes, FetchError> {
         let bad_url = || FetchError::Url(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| bad_url())?;
         if uri.scheme_str() != Some("https") {
@@ -172,8 +262,9 @@ impl Oidc {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);
         let target = uri.path_and_query().map_or("/", |path| path.as_str());
-        let request = Request::get(target).header(header::HOST, host).header(header::ACCEPT, "application/json");
-        let request = request.body(Empty::<Bytes>::new()).map_err(|_| bad_url())?;
+        let authority = uri.authority().map_or(host, |authority| authority.as_str());
+        let request = request.uri(target).header(header::HOST, authority).header(header::ACCEPT, "application/json");
+        let request = request.body(Full::new(body)).map_err(|_| bad_url())?;
         let response = sender.send_request(request).await?;
         if !response.status().is_success() {
             return Err(FetchError::Answer(response.status()));

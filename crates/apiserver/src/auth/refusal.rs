@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_read_as_kube_apiserver_writes_them() {
+    fn refusals_have_the_text_of_kube_apiserver() {
         let resource = |action: ResourceAction<'static>| Action::Resource(action);
         let list = ResourceAction { verb: "list", resource: "pods", namespace: "default", ..Default::default() };
         let cases = [

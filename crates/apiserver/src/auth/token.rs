@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::{HeaderMap, header};
 use object::request::User;
@@ -14,6 +15,7 @@ use pki::token::{BootstrapToken, Secret};
 use super::certificate::sha256;
 use super::oidc::{Oidc, OidcConfig};
 use super::service_account::{ServiceAccountConfig, ServiceAccounts};
+use super::webhook::TokenWebhook;
 use super::{bootstrap_token, with_authenticated_group};
 use crate::resources::Resources;
 
@@ -42,8 +44,12 @@ pub trait TokenAuthenticator: Send + Sync {
 pub struct Tokens {
     pub service_accounts: ServiceAccounts,
     issued: Option<Arc<dyn TokenAuthenticator>>,
-    oidc: Option<Oidc>,
+    /// The issuer of the flags, at which browsers can sign in.
+    pub sign_in_issuer: Option<Oidc>,
+    /// The issuers of the configuration file.
+    issuers: ArcSwap<Vec<Arc<Oidc>>>,
     fixed: Vec<(Secret, User)>,
+    webhook: Option<TokenWebhook>,
     /// By SHA-256 of the token, so that a memory dump holds no token that is not on its way through.
     good: Mutex<HashMap<[u8; 32], Good>>,
 }
@@ -60,17 +66,26 @@ impl Tokens {
         oidc: Option<OidcConfig>,
         static_tokens: Vec<(Secret, User)>,
         issued: Option<Arc<dyn TokenAuthenticator>>,
+        webhook: Option<TokenWebhook>,
     ) -> Self {
         Self {
             service_accounts: ServiceAccounts::new(service_accounts),
-            oidc: oidc.map(Oidc::new),
+            sign_in_issuer: oidc.map(Oidc::new),
+            issuers: ArcSwap::default(),
             fixed: static_tokens,
             issued,
+            webhook,
             good: Mutex::default(),
         }
     }
 
-    /// The user who calls this server with `token`.
+    /// Trusts these issuers, and those before no longer.
+    pub fn replace_issuers(&self, issuers: Vec<OidcConfig>) {
+        self.issuers.store(Arc::new(issuers.into_iter().map(|config| Arc::new(Oidc::new(config))).collect()));
+        self.good.lock().clear();
+    }
+
+    /// The user of a request with `token`.
     pub async fn caller(&self, resources: Resources<'_>, token: &str, path: &str) -> Result<Arc<User>, String> {
         if let Some(issued) = self.issued.as_ref().filter(|issued| issued.recognizes(token)) {
             return issued.user(token, path).await.map(|user| Arc::new(with_authenticated_group(user)));
@@ -112,19 +127,28 @@ impl Tokens {
             let user = bootstrap_token::user(resources, &bootstrap).await?;
             return Ok(user.and_then(|user| self.for_any_audience(user, audiences)));
         }
-        let Some(issuer) = peek_issuer(token) else { return Ok(None) };
+        let Some(issuer) = peek_issuer(token) else { return self.ask_webhook(token, audiences).await };
         if self.service_accounts.issued_by(&issuer) {
             let mut found = self.service_accounts.review(resources, token, audiences).await?;
             found.user = with_authenticated_group(found.user);
             return Ok(Some(found));
         }
-        match &self.oidc {
-            Some(oidc) if oidc.issued_by(&issuer) => {
+        let configured = self.issuers.load_full();
+        let mut known = self.sign_in_issuer.iter().chain(configured.iter().map(|oidc| &**oidc));
+        match known.find(|oidc| oidc.issued_by(&issuer)) {
+            Some(oidc) => {
                 let user = oidc.user(token).await.map_err(|error| format!("oidc: {error}"))?;
                 Ok(self.for_any_audience(user, audiences))
             }
-            _ => Ok(None),
+            None => self.ask_webhook(token, audiences).await,
         }
+    }
+
+    /// Last, so that tokens of this server are not sent elsewhere.
+    async fn ask_webhook(&self, token: &str, audiences: &[String]) -> Result<Option<TokenUser>, String> {
+        let Some(webhook) = &self.webhook else { return Ok(None) };
+        let found = webhook.user(token, audiences).await?;
+        Ok(found.map(|found| TokenUser { user: with_authenticated_group(found.user), ..found }))
     }
 
     /// Tokens that name no audience of ours are meant for this server, and so count only where it is asked for.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::find_core;
 use crate::context::Context;
-use crate::server::Server;
+use crate::scope::WriteScope;
 use crate::subresource::Call;
 use crate::verbs::{Answer, Target};
 
@@ -45,10 +45,10 @@ struct Bound {
     is_pod: bool,
 }
 
-pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
+pub async fn create(scope: WriteScope<'_>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
     let request = read_request(call)?;
     check_identity(target, &request)?;
-    let account = find_core(server.resources(), "serviceaccounts", &target.namespace, &target.name).await?;
+    let account = find_core(scope.resources(), "serviceaccounts", &target.namespace, &target.name).await?;
     let account = account.ok_or_else(|| target.not_found())?;
     if !request.uid().is_empty() && request.uid() != account.uid() {
         let (asked, is) = (request.uid(), account.uid());
@@ -56,10 +56,10 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
             format!("the UID in the token request ({asked}) does not match the UID of the service account ({is})");
         return Err(Status::conflict(&GroupResource::new(GROUP, "TokenRequest"), &target.name, detail));
     }
-    let accounts = server.auth.service_accounts();
+    let accounts = scope.auth.service_accounts();
     let asked = read_spec(&request, accounts.audiences())?;
     let bound = match &asked.bound {
-        Some(reference) => find_bound(server, target, reference).await?,
+        Some(reference) => find_bound(scope, target, reference).await?,
         None => Bound::default(),
     };
     let now = Timestamp::now();
@@ -145,7 +145,7 @@ fn read_spec(request: &Object, audiences_default: &[String]) -> Result<Asked, St
     Ok(Asked { audiences, seconds, bound })
 }
 
-async fn find_bound(server: &Server, target: &Target, reference: &BoundReference) -> Result<Bound, Status> {
+async fn find_bound(scope: WriteScope<'_>, target: &Target, reference: &BoundReference) -> Result<Bound, Status> {
     let group_version = GroupVersion::parse(&reference.api_version).unwrap_or_else(|| GroupVersion::new("", ""));
     let (plural, namespace) = match (group_version.group.as_str(), reference.kind.as_str()) {
         ("", "Pod") => ("pods", target.namespace.as_str()),
@@ -161,7 +161,7 @@ async fn find_bound(server: &Server, target: &Target, reference: &BoundReference
     if reference.name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    let found = find_core(server.resources(), plural, namespace, &reference.name).await?;
+    let found = find_core(scope.resources(), plural, namespace, &reference.name).await?;
     let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), &reference.name))?;
     let mut bound = Bound { is_pod: plural == "pods", ..Bound::default() };
     if bound.is_pod && found.str_at(&["spec", "serviceAccountName"]) != target.name {
@@ -182,7 +182,7 @@ async fn find_bound(server: &Server, target: &Target, reference: &BoundReference
     bound.claims.insert(claim.into(), json!({"name": found.name(), "uid": found.uid()}));
     let node_name = found.str_at(&["spec", "nodeName"]);
     if bound.is_pod && !node_name.is_empty() {
-        let node = find_core(server.resources(), "nodes", "", node_name).await?;
+        let node = find_core(scope.resources(), "nodes", "", node_name).await?;
         let known = node.map(|node| json!({"name": node_name, "uid": node.uid()}));
         bound.claims.insert("node".into(), known.unwrap_or_else(|| json!({"name": node_name})));
     }

@@ -11,9 +11,10 @@ use super::resource;
 use crate::cache::{Cache, Filter};
 use crate::context::Context;
 use crate::request::{Deletion, ListSelection};
-use crate::served_resources::Resource;
+use crate::scope::WriteScope;
+use crate::served_resources::{Resource, ServedResources};
 use crate::server::Server;
-use crate::storage::{self, Outcome};
+use crate::storage::{self, Objects, Outcome};
 use crate::verbs::{Target, delete};
 
 /// Delay before a failed step is retried.
@@ -26,7 +27,7 @@ pub async fn start(server: &Arc<Server>) -> Result<(), Status> {
     };
     definitions.cache.ready().await?;
     let mut follower = Follower { server: Arc::downgrade(server), definitions, served: BTreeMap::new() };
-    follower.serve(server);
+    follower.serve(&server.registry);
     tokio::spawn(follower.run(server.stop.clone()));
     Ok(())
 }
@@ -43,7 +44,7 @@ impl Follower {
         let (_, mut watcher) = self.definitions.cache.state_and_watch(Filter::default());
         loop {
             let settled = match self.server.upgrade() {
-                Some(server) => self.step(&server).await,
+                Some(server) => self.step(server.write_scope()).await,
                 None => return,
             };
             let wait = async {
@@ -67,25 +68,25 @@ impl Follower {
     }
 
     /// One pass over all definitions: names first, then what is served, then what must go.
-    async fn step(&mut self, server: &Arc<Server>) -> Result<(), Status> {
+    async fn step(&mut self, scope: WriteScope<'_>) -> Result<(), Status> {
         let definitions = current(&self.definitions.cache);
         for definition in &definitions {
             let group = definition.str_at(&["spec", "group"]);
             let peers: Vec<Object> =
                 definitions.iter().filter(|d| d.str_at(&["spec", "group"]) == group).map(|d| (**d).clone()).collect();
             if let Some(settled) = names::settle(definition, &peers, jiff::Timestamp::now()) {
-                self.write(server, definition, &settled).await?;
+                self.write(scope.objects, definition, &settled).await?;
             }
         }
         self.definitions.cache.fresh().await?;
-        self.serve(server);
+        self.serve(scope.registry);
         for definition in current(&self.definitions.cache).iter().filter(|d| d.is_deleting()) {
-            self.remove_instances(server, definition).await?;
+            self.remove_instances(scope, definition).await?;
         }
         Ok(())
     }
 
-    fn serve(&mut self, server: &Arc<Server>) {
+    fn serve(&mut self, registry: &ServedResources) {
         let established: Vec<Arc<Object>> =
             current(&self.definitions.cache).into_iter().filter(|d| conditions::is_true(d, "Established")).collect();
         let mut served = BTreeMap::new();
@@ -94,40 +95,40 @@ impl Follower {
             let kept = self.served.remove(definition.name()).filter(|(at, _)| *at == revision);
             let resources = kept.map(|(_, resources)| resources).unwrap_or_else(|| {
                 let kinds = resource::kinds_of(definition).into_iter();
-                kinds.map(|(kind, custom)| Arc::new(server.registry.resource(kind, Some(Arc::new(custom))))).collect()
+                kinds.map(|(kind, custom)| Arc::new(registry.resource(kind, Some(Arc::new(custom))))).collect()
             });
             served.insert(definition.name().to_owned(), (revision, resources));
         }
         self.served = served;
-        server.registry.set_custom(self.served.values().flat_map(|(_, resources)| resources.clone()).collect());
+        registry.set_custom(self.served.values().flat_map(|(_, resources)| resources.clone()).collect());
     }
 
-    async fn write(&self, server: &Server, old: &Object, new: &Object) -> Result<(), Status> {
+    async fn write(&self, objects: &Objects, old: &Object, new: &Object) -> Result<(), Status> {
         let key = self.definitions.key("", old.name());
         let revision = old.resource_version().parse().unwrap_or(0);
-        match server.objects.update(&key, storage::encode(new), revision, None).await? {
+        match objects.update(&key, storage::encode(new), revision, None).await? {
             // Another writer changed it: that change arrives as an event.
             Outcome::Written(_) | Outcome::Raced(_) => Ok(()),
         }
     }
 
     /// Deletes every instance; the definition goes when none is left.
-    async fn remove_instances(&self, server: &Arc<Server>, definition: &Object) -> Result<(), Status> {
+    async fn remove_instances(&self, scope: WriteScope<'_>, definition: &Object) -> Result<(), Status> {
         if !definition.has_finalizer(CLEANUP_FINALIZER) {
             return Ok(());
         }
         let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
         let group_resource = GroupResource::new(definition.str_at(&["spec", "group"]), plural);
         // A definition of what the server serves anyway owns none of the objects, and takes none along.
-        let fixed = server.registry.is_fixed(&group_resource);
-        let resource = server.registry.snapshot().find_any_version(&group_resource).cloned();
+        let fixed = scope.registry.is_fixed(&group_resource);
+        let resource = scope.registry.snapshot().find_any_version(&group_resource).cloned();
         if let Some(resource) = resource.filter(|_| !fixed) {
             let everything =
                 Target { resource: resource.clone(), namespace: String::new(), name: String::new(), subresource: None };
             let ctx =
                 Context::new(Arc::new(object::request::User::new("system:apiserver", &["system:masters"])), "flotilla");
             let options = Deletion::default();
-            delete::delete_collection(server, &ctx, &everything, &ListSelection::default(), &options).await?;
+            delete::delete_collection(scope, &ctx, &everything, &ListSelection::default(), &options).await?;
             resource.cache.fresh().await?;
             if !resource.cache.is_empty() {
                 return Err(Status::unavailable(format!("instances of {group_resource} still have finalizers")));
@@ -139,12 +140,12 @@ impl Follower {
         let revision = definition.resource_version().parse().unwrap_or(0);
         let last = done.finalizers().next().is_none();
         if last {
-            server.objects.delete(&key, revision).await?;
+            scope.objects.delete(&key, revision).await?;
         } else {
-            server.objects.update(&key, storage::encode(&done), revision, None).await?;
+            scope.objects.update(&key, storage::encode(&done), revision, None).await?;
         }
         if !fixed {
-            server.registry.drop_cache(&group_resource);
+            scope.registry.drop_cache(&group_resource);
         }
         Ok(())
     }

@@ -19,6 +19,8 @@ pub struct Custom {
     pub raw_schema: Option<Arc<Value>>,
     pub rules: Option<cel::rules::CompiledRules>,
     pub conversion: Conversion,
+    /// The schema sets defaults, which objects get when they are read too.
+    pub has_defaults: bool,
     /// No object can be created while the definition is being deleted.
     pub terminating: bool,
 }
@@ -41,6 +43,7 @@ impl Custom {
         let (rules, errors) = cel::rules::CompiledRules::compile(&own.openapi, &FieldPath::root());
         debug_assert!(errors.is_empty(), "{}: {errors:?}", kind.gvk);
         Some(Self {
+            has_defaults: false,
             definition_name: kind.group_resource().to_string(),
             raw_schema: None,
             rules: Some(rules).filter(|rules| !rules.is_empty()),

@@ -96,12 +96,22 @@ fn custom(definition: &Object, version: &Value) -> Custom {
         _ => Conversion::None,
     };
     Custom {
+        has_defaults: raw_schema.as_ref().is_some_and(|schema| has_default(schema)),
         definition_name: definition.name().to_owned(),
         raw_schema,
         rules: rules.filter(|rules| !rules.is_empty()),
         conversion,
         terminating: definition.is_deleting(),
     }
+}
+
+/// Returns true when a schema sets a default anywhere.
+fn has_default(schema: &Value) -> bool {
+    let Value::Object(map) = schema else { return false };
+    let below = |key: &str| map.get(key).and_then(Value::as_object).into_iter().flat_map(|map| map.values());
+    map.get("default").is_some_and(|default| !default.is_null())
+        || below("properties").any(has_default)
+        || ["items", "additionalProperties"].iter().any(|key| map.get(*key).is_some_and(has_default))
 }
 
 fn subresources(version: &Value, gvk: &GroupVersionKind) -> Vec<ServedSubresource> {

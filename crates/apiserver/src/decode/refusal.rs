@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_of_other_kinds_are_refused_in_the_words_of_kube_apiserver() {
+    fn objects_of_other_kinds_are_refused_with_the_message_of_kube_apiserver() {
         let no_kind = |kind: &str, version: &str| {
             format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
         };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_bodies_are_refused_in_the_words_of_kube_apiserver() {
+    fn unreadable_bodies_are_refused_with_the_message_of_kube_apiserver() {
         let secret = GroupVersionKind::new("", "v1", "Secret");
         let cases = [
             ("", "unexpected end of JSON input (<empty>)"),

@@ -1,18 +1,24 @@
 //! Discovery: which groups, versions and resources there are, in the plain and the aggregated form.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::HEXUPPER;
 use http::{HeaderMap, HeaderValue, Response, header};
 use kinds::Kind;
 use kinds::discovery as documents;
+use kinds::discovery::DiscoveryGroup;
 use object::{GroupVersion, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::field_order::InOrder;
+use crate::dynamic_group::DynamicResource;
 use crate::http::Incoming;
-use crate::respond::{self, Body, Format};
+use crate::respond::{self, Body, Encoding, Format};
 use crate::server::Server;
 
+/// As the APIServices of metrics adapters say.
+const DYNAMIC_PRIORITY: i32 = 100;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 pub async fn serve(
@@ -30,12 +36,14 @@ pub async fn serve(
         && !group.is_empty()
         && !server.registry.snapshot().serves_group(group)
         && !server.aggregator.groups().iter().any(|found| found.name == *group)
+        && server.dynamic_group(group).is_none()
     {
         return Ok(respond::no_such_page());
     }
     let not_found = Status::resource_not_served;
     let mut groups = documents::groups(&kinds);
     groups.extend(server.aggregator.groups());
+    groups.extend(dynamic_groups(server, &groups));
     documents::sort_groups(&mut groups);
     let document = match segments {
         ["api"] => documents::api_versions(&server.address()),
@@ -50,12 +58,15 @@ pub async fn serve(
             let found = groups.iter().find(|g| g.name == *group && !group.is_empty()).ok_or_else(not_found)?;
             documents::api_group(found)
         }
+        ["apis", group, version] if server.dynamic_group(group).is_some() => {
+            dynamic_resources(server, group, version).await.ok_or_else(not_found)?
+        }
         ["apis", group, version] => {
             documents::api_resource_list(&kinds, &GroupVersion::new(*group, *version)).ok_or_else(not_found)?
         }
         _ => return Err(not_found()),
     };
-    Ok(respond::encoded(200, &document, format))
+    Ok(in_order(&document, format))
 }
 
 async fn aggregated(
@@ -69,8 +80,12 @@ async fn aggregated(
     let mut items: Vec<Value> = chosen.map(|group| documents::group_discovery(kinds, group)).collect();
     if !core {
         items.extend(server.aggregator.discovery(server.resources()).await);
+        let mut all = groups.clone();
+        all.extend(server.aggregator.groups());
+        items.extend(dynamic_groups(server, &all).iter().map(|group| dynamic_discovery(server, group)));
     }
-    let bytes = documents::group_discovery_list(items).to_string();
+    let list = documents::group_discovery_list(items);
+    let bytes = serde_json::to_string(&InOrder(&list)).map_err(Status::internal)?;
     let tag =
         format!("\"{}\"", HEXUPPER.encode(ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes()).as_ref()));
     if incoming.headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes()) {
@@ -84,6 +99,78 @@ async fn aggregated(
         headers.insert(header::ETAG, tag);
     }
     Ok(response)
+}
+
+fn in_order(document: &Value, format: Format) -> Response<Body> {
+    let encoded = match (format.encoding, format.pretty) {
+        (Encoding::Json, false) => serde_json::to_vec(&InOrder(document)),
+        (Encoding::Json, true) => serde_json::to_vec_pretty(&InOrder(document)),
+        _ => return respond::encoded(200, document, format),
+    };
+    match encoded {
+        Ok(bytes) => respond::finish(200, bytes.into(), format),
+        Err(error) => respond::status(&Status::internal(error)),
+    }
+}
+
+/// Groups with changing resources that have some, unless another server answers for them.
+fn dynamic_groups(server: &Server, others: &[DiscoveryGroup]) -> Vec<DiscoveryGroup> {
+    let own = server.dynamic_groups().filter(|group| others.iter().all(|other| other.name != group.group()));
+    own.filter(|group| !group.known().is_empty())
+        .map(|group| DiscoveryGroup {
+            name: group.group().to_owned(),
+            versions: group.versions().iter().map(|version| (*version).to_owned()).collect(),
+            priority: DYNAMIC_PRIORITY,
+        })
+        .collect()
+}
+
+/// `/apis/GROUP/VERSION` of such a group; `None` if nothing is served there.
+async fn dynamic_resources(server: &Server, group: &str, version: &str) -> Option<Value> {
+    let found = server.dynamic_group(group)?;
+    if !found.versions().contains(&version) {
+        return None;
+    }
+    let resources = found.resources().await;
+    let entry = |resource: &DynamicResource| {
+        json!({"name": resource.name, "singularName": "", "namespaced": resource.namespaced, "kind": resource.kind,
+            "verbs": ["get"]})
+    };
+    let resources: Vec<Value> = resources.iter().map(entry).collect();
+    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
+        "resources": resources}))
+}
+
+/// The same in the aggregated form: subresources under their resource.
+fn dynamic_discovery(server: &Server, group: &DiscoveryGroup) -> Value {
+    let known = server.dynamic_group(&group.name).map(|found| found.known()).unwrap_or_default();
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| {
+            let kind = |kind: &str| json!({"group": group.name, "version": version, "kind": kind});
+            let mut resources: BTreeMap<&str, Value> = BTreeMap::new();
+            for found in &known {
+                let (resource, subresource) = found.name.split_once('/').unwrap_or((&found.name, ""));
+                let scope = if found.namespaced { "Namespaced" } else { "Cluster" };
+                let entry = resources.entry(resource).or_insert_with(|| {
+                    let verbs: &[&str] = if subresource.is_empty() { &["get"] } else { &[] };
+                    json!({"resource": resource, "responseKind": kind(found.kind), "scope": scope,
+                        "singularResource": "", "verbs": verbs})
+                });
+                if !subresource.is_empty() {
+                    let part = json!({"subresource": subresource, "responseKind": kind(found.kind), "verbs": ["get"]});
+                    match entry["subresources"].as_array_mut() {
+                        Some(parts) => parts.push(part),
+                        None => entry["subresources"] = json!([part]),
+                    }
+                }
+            }
+            let resources: Vec<Value> = resources.into_values().collect();
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    json!({"metadata": {"name": group.name}, "versions": versions})
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {

@@ -1,6 +1,7 @@
 //! Documents about the server: discovery, OpenAPI, version, health, metrics and the keys of its tokens.
 
 mod discovery;
+mod field_order;
 mod openapi;
 
 use std::sync::Arc;
@@ -56,11 +57,8 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
     match segments[..] {
         [] | [""] => Ok(respond::value(200, &paths(server))),
         ["version"] => Ok(respond::value(200, &server.version.document())),
-        ["healthz" | "livez" | "readyz", ..] => Ok(crate::health::serve(server, incoming).await),
-        ["metrics"] => {
-            let text = server.metrics.render(server.resources()).await;
-            Ok(respond::text(200, "text/plain; version=0.0.4; charset=utf-8", text))
-        }
+        ["healthz" | "livez" | "readyz", ..] => Ok(crate::health::report(server, path, &incoming.query).await),
+        ["metrics"] => Ok(metrics(server).await),
         ["api" | "apis", ..] => {
             let format = Format::for_discovery(&incoming.headers, incoming.query.flag("pretty"));
             discovery::serve(server, incoming, &segments, format).await
@@ -69,6 +67,12 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
         [".well-known", "openid-configuration"] | ["openid", "v1", "jwks"] => server.auth.openid(path),
         _ => Ok(respond::no_such_page()),
     }
+}
+
+/// The metrics in Prometheus' text format.
+pub async fn metrics(server: &Arc<Server>) -> Response<Body> {
+    let text = server.metrics.render(server.resources()).await;
+    respond::text(200, "text/plain; version=0.0.4; charset=utf-8", text)
 }
 
 fn paths(server: &Server) -> Value {

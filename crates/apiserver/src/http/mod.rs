@@ -2,11 +2,12 @@
 
 mod body;
 mod listen;
+mod plain;
 mod resources;
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
@@ -15,9 +16,11 @@ use object::query::Query;
 use object::request::User;
 use rustls_pki_types::CertificateDer;
 
+use crate::activity::AnsweredRequest;
 use crate::audit::Record;
 use crate::context::Context;
 use crate::extension::ExtensionRequest;
+use crate::flow::Classified;
 use crate::limits::Slot;
 use crate::metrics::RequestLabels;
 use crate::mount::MountRequest;
@@ -27,6 +30,7 @@ use crate::server::Server;
 
 pub use body::RequestBody;
 pub use listen::{Listening, listen};
+pub use plain::{PlainPaths, serve_plain};
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -78,12 +82,7 @@ async fn answer(
 ) -> Response<Body> {
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
-    // HTTP/2 has an authority instead, and handlers read only this.
-    if let Some(authority) = parts.uri.authority().filter(|_| !parts.headers.contains_key(header::HOST))
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        parts.headers.insert(header::HOST, host);
-    }
+    add_host(&mut parts);
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = read_info(&server, &parts, &query_text);
@@ -103,10 +102,13 @@ async fn answer(
         peer_address: peer.address,
     };
     let head_only = incoming.method == Method::HEAD;
+    let agent = incoming.headers.get(header::USER_AGENT).cloned();
+    let acting = OnceLock::new();
     let undisturbed = if known.is_none() { server.disturbance.strike(&info.path) } else { Ok(()) };
     let answered = match undisturbed {
         // A panic fails its request and not the connection with all its other requests.
-        Ok(()) => match AssertUnwindSafe(route(&server, &peer, known, incoming, &record)).catch_unwind().await {
+        Ok(()) => match AssertUnwindSafe(route(&server, &peer, known, incoming, &record, &acting)).catch_unwind().await
+        {
             Ok(answered) => answered,
             Err(_) => {
                 record.panicked();
@@ -128,8 +130,13 @@ async fn answer(
     }
     response.headers_mut().insert("audit-id", record.id_header());
     let code = response.status().as_u16();
-    let labels = RequestLabels::of(&server.registry, server.aggregator.serves(&info), &info, code);
+    let is_elsewhere = server.dynamic_group(&info.group).is_some() || server.aggregator.serves(&info);
+    let labels = RequestLabels::of(&server.registry, is_elsewhere, &info, code);
     server.metrics.finished(labels, started.elapsed());
+    if let Some(user) = acting.get() {
+        let agent = agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        server.activity.note(&AnsweredRequest { info: &info, user, peer: &peer, agent, audit_id: record.id(), code });
+    }
     if !info.is_long_running() {
         record.response_complete(code);
         return response;
@@ -138,11 +145,23 @@ async fn answer(
     response.map(|body| body.on_end(move || record.response_complete(code)))
 }
 
+/// HTTP/2 has an authority instead of this header, and handlers read only this.
+fn add_host(parts: &mut http::request::Parts) {
+    if let Some(authority) = parts.uri.authority().filter(|_| !parts.headers.contains_key(header::HOST))
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        parts.headers.insert(header::HOST, host);
+    }
+}
+
 /// Reads the path and lets the handler of a connection classify it.
 fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> RequestInfo {
     let mut info = RequestInfo::parse(&parts.method, parts.uri.path(), query);
     info.long_running =
         server.connect_handlers().find_map(|handler| handler.is_long_running(&parts.method, &info, query));
+    if server.extension(&info.path, &parts.headers).is_some_and(|extension| extension.is_long_running(&info.path)) {
+        info.long_running = Some(true);
+    }
     if server.mount(&info.path).is_some() {
         // The mounted API has its own limits.
         info.long_running = Some(true);
@@ -157,9 +176,10 @@ async fn route(
     known: Option<Arc<User>>,
     incoming: Incoming,
     record: &Record,
+    acting: &OnceLock<Arc<User>>,
 ) -> Result<Response<Body>, Status> {
     let Some(mount) = server.mount(&incoming.info.path) else {
-        return authorize_and_serve(server, peer, known, incoming, record).await;
+        return authorize_and_serve(server, peer, known, incoming, record, acting).await;
     };
     let caller = match known {
         Some(user) => Some(user),
@@ -184,9 +204,10 @@ async fn authorize_and_serve(
     known: Option<Arc<User>>,
     incoming: Incoming,
     record: &Record,
+    acting: &OnceLock<Arc<User>>,
 ) -> Result<Response<Body>, Status> {
     let is_remote = known.is_none();
-    let extension = server.extension(&incoming.info.path);
+    let extension = server.extension(&incoming.info.path, &incoming.headers);
     let caller = match known {
         Some(user) => user,
         None => match server.authenticate(peer, &incoming.headers, &incoming.info).await {
@@ -197,6 +218,7 @@ async fn authorize_and_serve(
     record.authenticated(&caller);
     let user = server.auth.impersonated(server.resources(), &caller, &incoming.headers, &incoming.info).await?;
     record.impersonated(&caller, &user);
+    let _ = acting.set(Arc::clone(&user));
     let agent = incoming.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let ctx = Context::new(user.clone(), agent);
     if !extension.is_some_and(|extension| extension.judges_callers()) {
@@ -207,7 +229,11 @@ async fn authorize_and_serve(
     let accept = incoming.headers.get(header::ACCEPT).cloned();
     let is_read = incoming.info.is_read_only();
     let timeout = server.limits.request_time(&incoming.info, &incoming.query)?;
-    let work = serve_in_slot(server, &ctx, incoming, record);
+    let classified = match is_remote {
+        true => Some(server.flow.classify(&server.registry, &user, &incoming.info).await?),
+        false => None,
+    };
+    let work = serve_in_slot(server, &ctx, incoming, record, classified.as_ref());
     let answered = match timeout {
         None => work.await,
         Some(limit) => tokio::time::timeout(limit, work)
@@ -216,11 +242,9 @@ async fn authorize_and_serve(
     };
     let (answered, slot) = answered.map_or_else(|status| (Err(status), None), |(answered, slot)| (Ok(answered), slot));
     let mut response = answered.unwrap_or_else(|status| respond::status_response(&status, accept.as_ref()));
-    for warning in ctx.take_warnings() {
-        let quoted = object::field::go_quote(&warning);
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
-            response.headers_mut().append(header::WARNING, value);
-        }
+    respond::add_warnings(&mut response, &ctx.take_warnings());
+    if let Some(classified) = &classified {
+        classified.add_headers(response.headers_mut());
     }
     record.annotations(ctx.take_audit_annotations());
     record.response(&response);
@@ -233,6 +257,7 @@ async fn serve_in_slot(
     ctx: &Context,
     mut incoming: Incoming,
     record: &Record,
+    classified: Option<&Classified>,
 ) -> Result<(Response<Body>, Option<Slot>), Status> {
     let elsewhere = server.aggregator.proxy(&ctx.user, &incoming.info);
     let mut _body_bytes = None;
@@ -242,6 +267,12 @@ async fn serve_in_slot(
         incoming.body = RequestBody::Whole(body);
         _body_bytes = reservation;
     }
+    // Agents and nodes have slots of their own, and streams would hold a seat for as long as they last.
+    let needs_seat = !incoming.info.is_long_running() && !server.limits.has_reserved_slots(&ctx.user);
+    let _seat = match classified.filter(|_| needs_seat) {
+        Some(classified) => server.flow.enter(classified).await?,
+        None => None,
+    };
     let slot = server.limits.enter(&ctx.user, &incoming.info)?;
     let response = match elsewhere {
         Some(elsewhere) => elsewhere.forward(server.resources(), incoming).await?,
@@ -251,14 +282,15 @@ async fn serve_in_slot(
 }
 
 async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
+    // Before resources: an extension may own the path of a group that this server does not have.
+    if let Some(extension) = server.extension(&incoming.info.path, &incoming.headers) {
+        return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
+    }
     if incoming.info.is_resource {
         if let Some(status) = server.rejection(&incoming.info, &incoming.headers) {
             return Err(status);
         }
         return resources::serve(server, ctx, incoming).await;
-    }
-    if let Some(extension) = server.extension(&incoming.info.path) {
-        return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
     }
     if !matches!(incoming.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_served());

@@ -10,17 +10,23 @@ use serde_json::Value;
 use super::Incoming;
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
+use crate::dynamic_group::DynamicRequest;
 use crate::request::{Deletion, ListSelection, RequestInfo, parse_revision, patch_kind, write_options};
 use crate::respond::{self, Body, Format};
-use crate::served_resources::Resource;
+use crate::served_resources::{Resource, ServedResources};
 use crate::server::Server;
+use crate::shape;
 use crate::subresource;
 use crate::verbs::{self, Target};
 
 pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
     let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
-        return not_served(server, info);
+        let dynamic = server.dynamic_group(&info.group);
+        return match dynamic.filter(|group| group.versions().contains(&info.version.as_str())) {
+            Some(group) => group.serve(server, DynamicRequest { incoming, user: ctx.user.clone() }).await,
+            None => not_served(&server.registry, info),
+        };
     };
     let target = target(&resource, info)?;
     if let Some(warning) = &resource.kind.deprecation {
@@ -37,7 +43,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
         return subresource::serve(server, ctx, &target, &kind, incoming).await;
     }
     if !resource.kind.stored {
-        return crate::reviews::serve(server, ctx, &target, incoming).await;
+        return crate::reviews::serve(server.write_scope(), ctx, &target, incoming).await;
     }
     check_verb(&resource, info)?;
     check_place(&resource, info)?;
@@ -56,7 +62,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
             let selection = ListSelection::parse(&incoming.query)?;
             let listed = verbs::list::list(&server.objects, &target, &selection).await?;
             let include = incoming.query.get("includeObject");
-            respond::list_response(server, &ctx.user, &resource, listed, format, include).await
+            respond::list_response(server.read_scope(), &ctx.user, &resource, listed, format, include).await
         }
         Verb::Watch => {
             let mut selection = ListSelection::parse(&incoming.query)?;
@@ -67,7 +73,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
                     value: info.name.clone(),
                 });
             }
-            let watch = verbs::watch::watch_counted(server, &ctx.user, &target, &selection).await?;
+            let watch = verbs::watch::watch_counted(server.read_scope(), &ctx.user, &target, &selection).await?;
             respond::watch_response(server.clone(), ctx.user.clone(), resource, watch, format)
         }
         _ => write(server, ctx, &target, incoming, format).await,
@@ -75,8 +81,8 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
 }
 
 /// Names the missing resource of a served group; for other groups the path itself is unknown.
-fn not_served(server: &Server, info: &RequestInfo) -> Result<Response<Body>, Status> {
-    let known = info.group.is_empty() || server.registry.snapshot().serves_group(&info.group);
+fn not_served(registry: &ServedResources, info: &RequestInfo) -> Result<Response<Body>, Status> {
+    let known = info.group.is_empty() || registry.snapshot().serves_group(&info.group);
     if known && !info.path.starts_with("//") {
         return Err(Status::resource_not_served());
     }
@@ -100,29 +106,29 @@ async fn write(
             let options = write_options(&query, kind)?;
             let body = BodyFormat::of_content_type(content_type.as_deref())?;
             let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
-            let object =
-                verbs::shape::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
+            let object = shape::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
             if verb == Verb::Create {
-                verbs::create::create(server, ctx, target, object, &options).await?
+                verbs::create::create(server.write_scope(), ctx, target, object, &options).await?
             } else {
-                verbs::update::replace(server, ctx, target, object, &options).await?
+                verbs::update::replace(server.write_scope(), ctx, target, object, &options).await?
             }
         }
         Verb::Patch => {
             let options = write_options(&query, "PatchOptions")?;
             let kind = patch_kind(content_type.as_deref(), &query)?;
             let body = incoming.body.read().await?;
-            verbs::patch::patch(server, ctx, target, kind, &body, &options).await?
+            verbs::patch::patch(server.write_scope(), ctx, target, kind, &body, &options).await?
         }
         Verb::Delete => {
             let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            verbs::delete::delete(server, ctx, target, &deletion).await?
+            verbs::delete::delete(server.write_scope(), ctx, target, &deletion).await?
         }
         Verb::DeleteCollection => {
             let selection = ListSelection::parse(&query)?;
             let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            let listed = verbs::delete::delete_collection(server, ctx, target, &selection, &deletion).await?;
-            return respond::list_response(server, &ctx.user, &resource, listed, format, None).await;
+            let listed =
+                verbs::delete::delete_collection(server.write_scope(), ctx, target, &selection, &deletion).await?;
+            return respond::list_response(server.read_scope(), &ctx.user, &resource, listed, format, None).await;
         }
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
     };

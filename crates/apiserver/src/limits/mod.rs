@@ -15,6 +15,7 @@ use listener::ConnectionLimits;
 use object::Status;
 use object::query::Query;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::request::RequestInfo;
 
@@ -24,6 +25,8 @@ pub use slots::Slot;
 
 /// Requests may not take longer than this unless they are watches and the like.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
+/// Large lists that are encoded as a whole at a time: other requests keep the rest of the processors.
+const ENCODED_LISTS_MAX: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
 pub struct LimitsConfig {
@@ -63,12 +66,20 @@ impl Default for LimitsConfig {
 pub struct Limits {
     config: LimitsConfig,
     counts: Arc<Mutex<slots::Counts>>,
+    /// Held while a large list is encoded as a whole, which keeps a processor busy.
+    encoding: Arc<Semaphore>,
     pub backlogs: Backlogs,
 }
 
 impl Limits {
     pub fn new(config: LimitsConfig) -> Self {
-        Self { config, counts: Arc::default(), backlogs: Backlogs::default() }
+        let encoding = Arc::new(Semaphore::new(ENCODED_LISTS_MAX));
+        Self { config, counts: Arc::default(), encoding, backlogs: Backlogs::default() }
+    }
+
+    /// Waits until this list may be encoded as a whole; the permit is held meanwhile.
+    pub async fn encoding_turn(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.encoding).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     pub fn connections(&self) -> ConnectionLimits {

@@ -54,8 +54,7 @@ impl Limits {
             (false, true) => SlotClass::Read,
             (false, false) => SlotClass::Write,
         };
-        let may_use_reserved =
-            class != SlotClass::LongRunning && user.groups.iter().any(|g| self.config.reserved_groups.contains(&&**g));
+        let may_use_reserved = class != SlotClass::LongRunning && self.has_reserved_slots(user);
         let mut counts = self.counts.lock();
         let class = [Some(class), may_use_reserved.then_some(SlotClass::Reserved)]
             .into_iter()
@@ -64,6 +63,13 @@ impl Limits {
             .ok_or_else(too_many_requests)?;
         counts.take(user, class);
         Ok(Some(Slot { counts: self.counts.clone(), user: user.clone(), class }))
+    }
+}
+
+impl Limits {
+    /// Returns true for users whose requests may use the reserved slots.
+    pub fn has_reserved_slots(&self, user: &User) -> bool {
+        user.groups.iter().any(|group| self.config.reserved_groups.contains(&&**group))
     }
 }
 

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_read_as_kubernetes_reads_them() {
+    fn paths_are_parsed_as_in_kubernetes() {
         // method, path, query → verb group/version namespace resource/subresource name
         let cases = [
             ("GET", "/api/v1/pods", "", "list /v1 '' pods '' ''"),

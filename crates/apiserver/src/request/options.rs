@@ -151,7 +151,7 @@ pub fn write_options(query: &Query, kind: &str) -> Result<WriteOptions, Status> 
             refuse(FieldError::not_supported(FieldPath::new("fieldValidation"), name, &supported))
         })?),
     };
-    Ok(WriteOptions { field_manager, dry_run, field_validation })
+    Ok(WriteOptions { field_manager, dry_run, field_validation, is_untracked: false })
 }
 
 /// Reads the kind of a patch from its content type and the parameter `force`, which only an apply may have.

@@ -21,12 +21,16 @@ pub const PIECES_FROM_BYTES: usize = 64 << 10;
 /// The piece of a large body a connection gets at a time.
 pub const PIECE_BYTES: usize = 32 << 10;
 
+/// Frames of a body: data, and trailers at its end.
+pub type FrameStream = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, std::io::Error>> + Send>>;
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, std::io::Error>> + Send>>;
 
 /// A handler's answer. An enum rather than a boxed trait, since nearly all bodies are one piece.
 pub enum Body {
     Whole(Option<Bytes>),
     Stream(ByteStream),
+    /// A stream that may end with trailers.
+    Frames(FrameStream),
     /// Content in memory, given out in pieces as the client reads it.
     Pieces {
         stream: ByteStream,
@@ -48,14 +52,16 @@ impl Body {
 impl Body {
     /// Runs `ended` when a stream has ended or was dropped, and at once for other bodies.
     pub fn on_end(self, ended: impl FnOnce() + Send + 'static) -> Self {
-        let Self::Stream(stream) = self else {
-            ended();
-            return self;
-        };
         let guard = OnDrop(Some(ended));
-        Self::stream(stream.inspect(move |_| {
-            let _ = &guard;
-        }))
+        match self {
+            Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
+                let _ = &guard;
+            })),
+            Self::Frames(frames) => Self::Frames(Box::pin(frames.inspect(move |_| {
+                let _ = &guard;
+            }))),
+            body => body,
+        }
     }
 }
 
@@ -97,6 +103,9 @@ pub fn counted(
         Body::Stream(stream) => Body::stream(stream.inspect(move |_| {
             let _ = &slot;
         })),
+        Body::Frames(frames) => Body::Frames(Box::pin(frames.inspect(move |_| {
+            let _ = &slot;
+        }))),
         body => body,
     };
     Ok(Response::from_parts(parts, body))
@@ -146,6 +155,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b)))),
             Self::Stream(stream) => stream.as_mut().poll_next(cx).map(|item| item.map(|r| r.map(Frame::data))),
+            Self::Frames(frames) => frames.as_mut().poll_next(cx),
             Self::Pieces { stream, remaining } => stream.as_mut().poll_next(cx).map(|item| {
                 if let (Some(remaining), Some(Ok(piece))) = (remaining, &item) {
                     *remaining -= piece.len() as u64;
@@ -163,7 +173,7 @@ impl http_body::Body for Body {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Self::Pieces { remaining: Some(remaining), .. } => SizeHint::with_exact(*remaining),
-            Self::Stream(_) | Self::Pieces { .. } => SizeHint::default(),
+            Self::Stream(_) | Self::Frames(_) | Self::Pieces { .. } => SizeHint::default(),
         }
     }
 }
@@ -217,6 +227,16 @@ pub fn not_modified(etag: &str) -> Response<Body> {
         response.headers_mut().insert(header::ETAG, etag);
     }
     response
+}
+
+/// Adds `Warning` headers, which clients show to their user.
+pub fn add_warnings(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = object::field::go_quote(warning);
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {quoted}")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
 }
 
 /// A `Status` with the headers clients act on.

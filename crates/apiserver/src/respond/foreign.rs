@@ -11,7 +11,7 @@ use serde_json::json;
 use super::body::{self, Body};
 use super::negotiate::{Encoding, Format};
 use super::object::shaped;
-use super::watch::{ChangeShape, STREAMED_TYPES, bookmark, write_frame, write_line};
+use super::watch::{ChangeShape, STREAMED_TYPES, write_frame, write_line};
 use crate::served_resources::Resource;
 
 /// One item of a watch.
@@ -58,7 +58,7 @@ impl Frames {
             let (change, object) = match event {
                 ForeignEvent::Change(change, object) => (change, self.shape.of(&self.resource, &object)),
                 ForeignEvent::Bookmark { version, initial_events_end } => {
-                    ("BOOKMARK", bookmark(&self.resource, self.format.shape, &version, initial_events_end))
+                    ("BOOKMARK", self.shape.bookmark(&self.resource, &version, initial_events_end))
                 }
                 ForeignEvent::Error(status) => ("ERROR", status.to_value()),
             };

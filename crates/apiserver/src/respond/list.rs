@@ -15,8 +15,8 @@ use super::negotiate::{Encoding, Format, Shape};
 use super::object::{encoded, finish, metadata_only, protobuf_bytes};
 use super::table;
 use crate::convert;
+use crate::scope::ReadScope;
 use crate::served_resources::Resource;
-use crate::server::Server;
 use crate::storage::Stored;
 use crate::verbs::list::Listed;
 
@@ -43,10 +43,12 @@ impl ListHead {
 
 /// Memory a list takes while it is decoded and encoded as a whole, for each byte of its stored form.
 const WHOLE_LIST_FACTOR: usize = 4;
+/// Objects of a list that are decoded before other requests get their turn.
+const DECODED_BETWEEN_YIELDS: usize = 32;
 
 /// The list in the form the client accepts. Large ones are given out in pieces where the form allows it.
 pub async fn list_response(
-    server: &Server,
+    scope: ReadScope<'_>,
     user: &Arc<User>,
     resource: &Arc<Resource>,
     listed: Listed,
@@ -57,8 +59,8 @@ pub async fn list_response(
     let size = listed.entries.iter().map(|entry| entry.stored.size() + 48).sum();
     let counted_while_streamed = counted_bytes(size);
     if let Some(counted) = counted_while_streamed.filter(|_| is_streamable(resource, format)) {
-        let reservation = server.limits.reserve(user, counted)?;
-        let counted = (&server.limits, reservation);
+        let reservation = scope.limits.reserve(user, counted)?;
+        let counted = (scope.limits, reservation);
         return streamed_list(resource, &head, listed.entries, format, include_object, counted);
     }
     if format.is_plain() && resource.served_is_stored() {
@@ -69,13 +71,27 @@ pub async fn list_response(
         let bytes = joined(&head, listed.entries.iter().map(|entry| &entry.stored), size, write);
         return Ok(finish(200, bytes.into(), format));
     }
-    let _while_encoded =
-        counted_while_streamed.map(|_| server.limits.reserve(user, size * WHOLE_LIST_FACTOR)).transpose()?;
+    let reservation =
+        counted_while_streamed.map(|_| scope.limits.reserve(user, size * WHOLE_LIST_FACTOR)).transpose()?;
     let mut objects = Vec::with_capacity(listed.entries.len());
-    for entry in &listed.entries {
-        objects.push(convert::shared_to_served(server.resources(), resource, entry.decode()).await?);
+    for (index, entry) in listed.entries.iter().enumerate() {
+        if index % DECODED_BETWEEN_YIELDS == 0 {
+            tokio::task::yield_now().await;
+        }
+        objects.push(convert::shared_to_served(scope.resources, resource, entry.decode()).await?);
     }
-    shaped_list(resource, head, &objects, format, include_object)
+    let Some(reservation) = reservation else {
+        return shaped_list(resource, head, &objects, format, include_object);
+    };
+    // On a thread of its own: the threads of requests would serve no others for as long as it takes.
+    let turn = scope.limits.encoding_turn().await;
+    let (resource, include_object) = (Arc::clone(resource), include_object.map(str::to_owned));
+    let encode = move || {
+        let _while_encoded = (reservation, turn);
+        shaped_list(&resource, head, &objects, format, include_object.as_deref())
+    };
+    let failed = |_| Err(Status::internal("the list could not be encoded; the log of the server has the details"));
+    tokio::task::spawn_blocking(encode).await.unwrap_or_else(failed)
 }
 
 /// The same for objects that are computed on request and have no version of their own.

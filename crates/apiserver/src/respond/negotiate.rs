@@ -38,13 +38,21 @@ impl Format {
     pub fn for_resource(resource: &Resource, headers: &HeaderMap, pretty: bool) -> Result<Self, Status> {
         let gvk = &resource.kind.gvk;
         let has_message = || resource.custom.is_none() && protobuf::knows(&gvk.api_version(), &gvk.kind);
-        let format = Self::negotiate(accepted(headers), pretty, has_message)?;
+        let format = Self::negotiate(accepted(headers), pretty, has_message, true)?;
+        Ok(Self { gzip: accepts_gzip(headers), ..format })
+    }
+
+    /// The same for answers that are not stored objects: they have no tables and no metadata of their own.
+    pub fn for_review(resource: &Resource, headers: &HeaderMap, pretty: bool) -> Result<Self, Status> {
+        let gvk = &resource.kind.gvk;
+        let has_message = || resource.custom.is_none() && protobuf::knows(&gvk.api_version(), &gvk.kind);
+        let format = Self::negotiate(accepted(headers), pretty, has_message, false)?;
         Ok(Self { gzip: accepts_gzip(headers), ..format })
     }
 
     /// The same for documents about the API, which are all known in protobuf.
     pub fn for_discovery(headers: &HeaderMap, pretty: bool) -> Result<Self, Status> {
-        let format = Self::negotiate(accepted(headers), pretty, || true)?;
+        let format = Self::negotiate(accepted(headers), pretty, || true, true)?;
         Ok(Self { gzip: accepts_gzip(headers), ..format })
     }
 
@@ -52,7 +60,7 @@ impl Format {
     pub fn for_status(accept: Option<&HeaderValue>) -> Self {
         let json = Self { encoding: Encoding::Json, shape: Shape::Object, pretty: false, gzip: false };
         let accept = accept.and_then(|value| value.to_str().ok());
-        Self::negotiate(accept.into_iter(), false, || true)
+        Self::negotiate(accept.into_iter(), false, || true, true)
             .map_or(json, |format| Self { shape: Shape::Object, ..format })
     }
 
@@ -60,6 +68,7 @@ impl Format {
         accepted: impl Iterator<Item = &'a str>,
         pretty: bool,
         has_message: impl Fn() -> bool,
+        has_shapes: bool,
     ) -> Result<Self, Status> {
         let plain = Self { encoding: Encoding::Json, shape: Shape::Object, pretty, gzip: false };
         let mut clauses: Vec<&str> =
@@ -69,6 +78,7 @@ impl Format {
         }
         clauses.sort_by_key(|clause| std::cmp::Reverse(quality(clause)));
         let choice = clauses.into_iter().filter_map(read_clause).find(|(encoding, shape)| match (encoding, shape) {
+            (_, Shape::Table | Shape::Metadata) if !has_shapes => false,
             (Encoding::Protobuf, Shape::Table) => false,
             (Encoding::Protobuf, Shape::Object) => has_message(),
             _ => true,
@@ -132,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_form_that_can_be_given_is_chosen() {
+    fn the_first_supported_media_type_is_chosen() {
         use Encoding::{Json, Protobuf, Yaml};
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -160,7 +170,7 @@ mod tests {
         ];
         for (accept, built_in, custom) in cases {
             for (has_message, expected) in [(true, built_in), (false, custom)] {
-                let got = Format::negotiate([accept].into_iter(), false, || has_message).ok();
+                let got = Format::negotiate([accept].into_iter(), false, || has_message, true).ok();
                 assert_eq!(got.map(|format| (format.encoding, format.shape)), expected, "{accept} {has_message}");
             }
         }

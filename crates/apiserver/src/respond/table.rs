@@ -49,7 +49,7 @@ fn build(
             row
         })
         .collect();
-    let columns: Vec<Value> = if with_columns { printer.columns().iter().map(column).collect() } else { Vec::new() };
+    let columns = if with_columns { Some(printer.columns().iter().map(column).collect::<Vec<Value>>()) } else { None };
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }
 

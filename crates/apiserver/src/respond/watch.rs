@@ -133,7 +133,7 @@ impl Streaming {
                 },
                 WatchItem::Bookmark { revision, initial_events_end } => {
                     let version = revision.to_string();
-                    ("BOOKMARK", bookmark(&self.resource, self.format.shape, &version, initial_events_end))
+                    ("BOOKMARK", self.shape.bookmark(&self.resource, &version, initial_events_end))
                 }
                 WatchItem::Error(status) => ("ERROR", status.to_value()),
             };
@@ -175,25 +175,16 @@ impl ChangeShape {
             }
         }
     }
-}
 
-pub fn bookmark(resource: &Resource, shape: Shape, version: &str, initial_events_end: bool) -> Value {
-    let mut metadata = json!({"resourceVersion": version, "creationTimestamp": null});
-    if initial_events_end {
-        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-    }
-    let gvk = &resource.kind.gvk;
-    match shape {
-        Shape::Object => json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata}),
-        Shape::Metadata => {
-            let object = Object::from_value(json!({"metadata": metadata})).expect("a map");
-            metadata_only(&object)
+    /// An object without content that carries a version, in the form of the others.
+    pub fn bookmark(&mut self, resource: &Resource, version: &str, initial_events_end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": version});
+        if initial_events_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        Shape::Table => {
-            let row = json!({"cells": [], "object": {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}});
-            json!({"apiVersion": "meta.k8s.io/v1", "kind": "Table", "metadata": {"resourceVersion": version},
-                "columnDefinitions": [], "rows": [row]})
-        }
+        let gvk = &resource.kind.gvk;
+        let bare = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata});
+        self.of(resource, &Arc::new(Object::from_value(bare).expect("a map")))
     }
 }
 

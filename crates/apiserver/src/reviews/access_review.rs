@@ -6,10 +6,10 @@ use object::{GroupKind, Object, Status};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
-use crate::server::Server;
+use crate::scope::WriteScope;
 use crate::verbs::Target;
 
-pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Object) -> Result<Object, Status> {
+pub async fn access(scope: WriteScope<'_>, ctx: &Context, target: &Target, review: Object) -> Result<Object, Status> {
     let kind = &target.resource.kind;
     let errors = kind.strategy.validate_create(&review);
     if !errors.is_empty() {
@@ -24,7 +24,7 @@ pub async fn access(server: &Server, ctx: &Context, target: &Target, review: Obj
     }
     let subject = subject_of(&review);
     let user = if kind.gvk.kind == "SelfSubjectAccessReview" { &*ctx.user } else { &subject };
-    let decision = server.auth.decide(server.resources(), user, &action_of(&review)).await?;
+    let decision = scope.auth.decide(scope.resources(), user, &action_of(&review)).await?;
     let mut status = json!({"allowed": decision.allowed});
     if !decision.reason.is_empty() {
         status["reason"] = decision.reason.into();
@@ -67,12 +67,12 @@ fn action_of(review: &Object) -> Action<'_> {
 }
 
 /// Lists the rights of the caller in a namespace.
-pub async fn rules(server: &Server, ctx: &Context, review: Object) -> Result<Object, Status> {
+pub async fn rules(scope: WriteScope<'_>, ctx: &Context, review: Object) -> Result<Object, Status> {
     let namespace = review.str_at(&["spec", "namespace"]).to_owned();
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let found = server.auth.policy().read(server.resources(), |index| index.rules_for(&ctx.user, &namespace)).await?;
+    let found = scope.auth.policy().read(scope.resources(), |index| index.rules_for(&ctx.user, &namespace)).await?;
     let resource_rules: Vec<Value> = found.resource_rules.iter().map(PolicyRule::to_value).collect();
     let non_resource_rules: Vec<Value> = found.non_resource_rules.iter().map(PolicyRule::to_value).collect();
     let mut status = Map::new();

@@ -6,14 +6,14 @@ use http::Response;
 use object::{Object, Status};
 use serde_json::json;
 
+use crate::resources::Resources;
 use crate::respond::{self, Body, Format};
-use crate::server::Server;
 use crate::verbs::{Answer, Target};
 
 const STORE: &str = "etcd-0";
 
-pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Result<Response<Body>, Status> {
-    let health = server.objects.store().health().await;
+pub async fn serve(resources: Resources<'_>, target: &Target, format: Format) -> Result<Response<Body>, Status> {
+    let health = resources.objects.store().health().await;
     let (healthy, message) = match &health {
         Ok(()) => ("True", "ok".to_owned()),
         Err(error) => ("False", error.to_string()),
@@ -32,5 +32,5 @@ pub async fn serve(server: &Arc<Server>, target: &Target, format: Format) -> Res
     component["apiVersion"] = "v1".into();
     component["kind"] = "ComponentStatus".into();
     let object = Arc::new(Object::from_value(component).expect("written as a map above"));
-    respond::object_response(server.resources(), &target.resource, Answer::Object { code: 200, object }, format).await
+    respond::object_response(resources, &target.resource, Answer::Object { code: 200, object }, format).await
 }

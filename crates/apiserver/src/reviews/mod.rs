@@ -18,12 +18,13 @@ use crate::http::Incoming;
 use crate::managed;
 use crate::request::write_options;
 use crate::respond::{self, Body, Format};
-use crate::server::Server;
+use crate::scope::WriteScope;
+use crate::shape;
 use crate::subresource::{self, Call};
-use crate::verbs::{Answer, Target, shape};
+use crate::verbs::{Answer, Target};
 
 pub async fn serve(
-    server: &Arc<Server>,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     incoming: Incoming,
@@ -32,23 +33,25 @@ pub async fn serve(
     if !target.resource.kind.allows(verb) {
         return Err(Status::method_not_served());
     }
-    let format = Format::for_resource(&target.resource, &incoming.headers, incoming.query.flag("pretty"))?;
+    let pretty = incoming.query.flag("pretty");
     if verb != Verb::Create {
-        return components::serve(server, target, format).await;
+        let format = Format::for_resource(&target.resource, &incoming.headers, pretty)?;
+        return components::serve(scope.resources(), target, format).await;
     }
+    let format = Format::for_review(&target.resource, &incoming.headers, pretty)?;
     let options = write_options(&incoming.query, "CreateOptions")?;
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let body = BodyFormat::of_content_type(content_type.as_deref())?;
     let decoded = decode::decode_as(&target.resource, &incoming.body.read().await?, body)?;
     let object = shape::read_object(ctx, &target.resource, decoded, options.field_validation.unwrap_or_default())?;
-    let answered = answer(server, ctx, target, object, options).await?;
+    let answered = answer(scope, ctx, target, object, options).await?;
     let answer = Answer::Object { code: 201, object: Arc::new(answered) };
-    respond::object_response(server.resources(), &target.resource, answer, format).await
+    respond::object_response(scope.resources(), &target.resource, answer, format).await
 }
 
 /// The review with its answer.
 pub async fn answer(
-    server: &Arc<Server>,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: Object,
@@ -61,16 +64,16 @@ pub async fn answer(
     }
     if matches!(kind, "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" | "TokenReview") {
         object.remove(&["status"]);
-        managed::on_write(&server.registry, ctx, target, None, &mut object, &options);
+        managed::on_write(scope.registry, ctx, target, None, &mut object, &options);
     }
     match kind {
         "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectAccessReview" => {
-            access_review::access(server, ctx, target, object).await
+            access_review::access(scope, ctx, target, object).await
         }
-        "SelfSubjectRulesReview" => access_review::rules(server, ctx, object).await,
-        "TokenReview" => token_review::review(server, object).await,
+        "SelfSubjectRulesReview" => access_review::rules(scope, ctx, object).await,
+        "TokenReview" => token_review::review(scope, object).await,
         "SelfSubjectReview" => Ok(who_am_i(ctx, &object)),
-        "Binding" => bind(server, ctx, target, &object, options).await,
+        "Binding" => bind(scope, ctx, target, &object, options).await,
         _ => Err(Status::method_not_allowed(&target.resource.kind.group_resource(), Verb::Create)),
     }
 }
@@ -99,13 +102,13 @@ fn user_info(user: &object::request::User) -> Value {
 
 /// `POST /bindings`: the older form of `pods/NAME/binding`.
 async fn bind(
-    server: &Arc<Server>,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: &Object,
     options: WriteOptions,
 ) -> Result<Object, Status> {
-    let pods = server.registry.find("", "v1", "pods").ok_or_else(|| Status::internal("pods are not served"))?;
+    let pods = scope.registry.find("", "v1", "pods").ok_or_else(|| Status::internal("pods are not served"))?;
     let pod = Target {
         resource: pods,
         namespace: target.namespace.clone(),
@@ -113,7 +116,7 @@ async fn bind(
         subresource: Some(Subresource::Binding),
     };
     let call = Call { verb: Verb::Create, options, content_type: None, body: object.encode() };
-    match subresource::answer(server, ctx, &pod, &SubresourceKind::Binding, &call).await? {
+    match subresource::answer(scope, ctx, &pod, &SubresourceKind::Binding, &call).await? {
         Answer::Object { object, .. } => Ok((*object).clone()),
         Answer::Stored { stored, .. } => stored.decode(),
         Answer::Status(value) => {

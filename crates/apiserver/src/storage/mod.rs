@@ -3,6 +3,7 @@
 mod leases;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use object::depth::{self, DEPTH_MAX};
@@ -19,6 +20,8 @@ pub const OBJECT_BYTES_MAX: usize = 1_572_864;
 #[derive(Clone)]
 pub struct Objects {
     store: Arc<dyn Store>,
+    /// Lists at older revisions have expired.
+    history_start: Arc<AtomicU64>,
 }
 
 /// An object as it is stored now.
@@ -41,7 +44,16 @@ pub enum Outcome {
 
 impl Objects {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { store, history_start: Arc::default() }
+    }
+
+    /// The oldest revision that lists can be continued at.
+    pub fn history_start(&self) -> u64 {
+        self.history_start.load(Ordering::Acquire)
+    }
+
+    pub fn forget_history_before(&self, revision: u64) {
+        self.history_start.fetch_max(revision, Ordering::AcqRel);
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use object::conditions;
 use object::request::{Subresource, WriteOptions};
 use object::{Object, Status};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
+use crate::scope::WriteScope;
 use crate::served_resources::ServedResources;
-use crate::server::Server;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target};
 
@@ -20,13 +21,13 @@ struct Bind<'a> {
     options: &'a WriteOptions,
 }
 
-pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
+pub async fn create(scope: WriteScope<'_>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
     let binding = call.object()?;
     let node = binding.str_at(&["target", "name"]);
     if node.is_empty() {
         return Err(Status::bad_request("target.name: Required value: the node to bind the pod to"));
     }
-    update::change(server, ctx, target, &Bind { binding, options: &call.options }, &call.options).await?;
+    update::change(scope, ctx, target, &Bind { binding, options: &call.options }, &call.options).await?;
     let done = Object::from_value(
         json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}),
     );
@@ -104,11 +105,9 @@ impl Body for Bind<'_> {
 }
 
 fn mark_scheduled(pod: &mut Object, ctx: &Context) {
-    let mut conditions = pod.items(&["status", "conditions"]).to_vec();
-    conditions.retain(|c| c["type"] != "PodScheduled");
-    conditions.push(json!({
-        "type": "PodScheduled", "status": "True",
-        "lastProbeTime": null, "lastTransitionTime": object::time::format_seconds(ctx.now),
-    }));
-    pod.set(&["status", "conditions"], conditions);
+    conditions::remove(pod, "PodScheduled");
+    conditions::edit(pod, "PodScheduled", |condition| {
+        condition.set_status("True", ctx.now);
+        condition.set("lastProbeTime", Value::Null);
+    });
 }

@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
+use access::{Action, ResourceAction};
 use async_trait::async_trait;
 use http::{Method, Response};
-use object::Status;
-use object::request::Subresource;
+use object::request::{Subresource, Verb};
+use object::{GroupResource, Status};
 
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::http::Incoming;
 use crate::request::RequestInfo;
 use crate::respond::Body;
+use crate::scope::WriteScope;
 use crate::server::Server;
 use crate::verbs::Target;
 
@@ -44,6 +46,7 @@ pub async fn serve(
     target: &Target,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
+    require_create(server.write_scope(), ctx, &incoming.info).await?;
     let Some(handler) = server.connect_handlers().find(|handler| handler.handles(target)) else {
         let (resource, sub) = (&target.resource.kind.plural, Subresource::name_of(target.subresource.as_ref()));
         let text = format!(
@@ -53,7 +56,30 @@ pub async fn serve(
     };
     let options = serde_json::json!({});
     let asked = crate::verbs::attributes(target, Operation::Connect, None, options, false);
-    server.admission.validate(server.admission_scope(), ctx, &asked, None).await?;
+    server.write_scope().validate(ctx, &asked, None).await?;
     let request = ConnectRequest { target: target.clone(), incoming, user: ctx.user.clone() };
     handler.connect(server, request).await
+}
+
+/// WebSocket clients open a stream with GET and SPDY clients with POST. Both need the right to `create` it, so that a role
+/// that may only `get` subresources opens none.
+async fn require_create(scope: WriteScope<'_>, ctx: &Context, info: &RequestInfo) -> Result<(), Status> {
+    let opens = matches!(info.subresource, Some(Subresource::Exec | Subresource::Attach | Subresource::PortForward));
+    if !opens || !info.group.is_empty() || info.resource != "pods" || info.verb == Verb::Create {
+        return Ok(());
+    }
+    let action = ResourceAction {
+        verb: Verb::Create.as_str(),
+        version: &info.version,
+        resource: &info.resource,
+        subresource: Subresource::name_of(info.subresource.as_ref()),
+        namespace: &info.namespace,
+        name: &info.name,
+        ..ResourceAction::default()
+    };
+    let decision = scope.auth.decide(scope.resources(), &ctx.user, &Action::Resource(action)).await?;
+    if decision.allowed {
+        return Ok(());
+    }
+    Err(Status::forbidden(&GroupResource::new("", "pods"), &info.name, decision.reason))
 }

@@ -13,11 +13,11 @@ use crate::admission::Operation;
 use crate::cache::{Entry, Filter};
 use crate::context::Context;
 use crate::request::Deletion;
-use crate::server::Server;
+use crate::scope::WriteScope;
 use crate::storage::{self, Outcome};
 use crate::verbs::{Answer, Target, attributes, delete};
 
-pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
+pub async fn create(scope: WriteScope<'_>, ctx: &Context, target: &Target, call: &Call) -> Result<Answer, Status> {
     let mut eviction = call.object()?;
     let named = eviction.name();
     if !named.is_empty() && named != target.name {
@@ -25,20 +25,20 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
     }
     let asked = json!({"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"});
     let asked = attributes(target, Operation::Create, None, asked, call.options.dry_run);
-    server.admission.mutate(server.admission_scope(), ctx, &asked, &mut eviction).await?;
-    server.admission.validate(server.admission_scope(), ctx, &asked, Some(&eviction)).await?;
+    scope.mutate(ctx, &asked, &mut eviction).await?;
+    scope.validate(ctx, &asked, Some(&eviction)).await?;
     let options = eviction.get(&["deleteOptions"]).cloned().unwrap_or_else(|| json!({}));
     let mut deletion = Deletion::parse(&Query::default(), Some(options))?;
     deletion.options.dry_run |= call.options.dry_run;
     let pod_target = Target { subresource: None, ..target.clone() };
-    let pod = server.objects.get(&pod_target.key()).await?.ok_or_else(|| target.not_found())?.object;
+    let pod = scope.objects.get(&pod_target.key()).await?.ok_or_else(|| target.not_found())?.object;
     // Pods that have ended or never started can be evicted without disruption.
     let disturbs =
         !matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed" | "Pending") && !pod.is_deleting();
     if disturbs {
-        take_disruption(server, ctx, &pod, deletion.options.dry_run).await?;
+        take_disruption(scope, ctx, &pod, deletion.options.dry_run).await?;
     }
-    delete::delete(server, ctx, &pod_target, &deletion).await?;
+    delete::delete(scope, ctx, &pod_target, &deletion).await?;
     let done = Object::from_value(
         json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}),
     );
@@ -46,8 +46,8 @@ pub async fn create(server: &Arc<Server>, ctx: &Context, target: &Target, call: 
 }
 
 /// Counts the eviction against the one budget that covers the pod, or says why it cannot be.
-async fn take_disruption(server: &Arc<Server>, ctx: &Context, pod: &Object, dry_run: bool) -> Result<(), Status> {
-    let Some(resource) = server.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+async fn take_disruption(scope: WriteScope<'_>, ctx: &Context, pod: &Object, dry_run: bool) -> Result<(), Status> {
+    let Some(resource) = scope.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     resource.cache.fresh().await?;
     let filter = Filter { namespace: pod.namespace().to_owned(), ..Filter::default() };
     let covering: Vec<Arc<Entry>> =
@@ -63,7 +63,7 @@ async fn take_disruption(server: &Arc<Server>, ctx: &Context, pod: &Object, dry_
     };
     let key = resource.key(pod.namespace(), &budget.name);
     loop {
-        let Some(current) = server.objects.get(&key).await? else { return Ok(()) };
+        let Some(current) = scope.objects.get(&key).await? else { return Ok(()) };
         let mut pdb = current.object;
         if always_allowed(&pdb, pod) {
             return Ok(());
@@ -91,7 +91,7 @@ async fn take_disruption(server: &Arc<Server>, ctx: &Context, pod: &Object, dry_
         }
         pdb.set(&["status", "disruptionsAllowed"], allowed - 1);
         pdb.set(&["status", "disruptedPods", pod.name()], object::time::format_seconds(ctx.now));
-        match server.objects.update(&key, storage::encode(&pdb), current.revision, None).await? {
+        match scope.objects.update(&key, storage::encode(&pdb), current.revision, None).await? {
             Outcome::Written(_) => return Ok(()),
             Outcome::Raced(_) => {}
         }

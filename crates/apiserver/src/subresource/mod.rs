@@ -18,6 +18,7 @@ use crate::decode::{self, BodyFormat};
 use crate::http::Incoming;
 use crate::request::write_options;
 use crate::respond::{self, Body, Format};
+use crate::scope::WriteScope;
 use crate::server::Server;
 use crate::verbs::{Answer, Target};
 
@@ -62,7 +63,7 @@ pub async fn serve(
         content_type: incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned),
         body: incoming.body.read().await?,
     };
-    let answer = answer(server, ctx, target, kind, &call).await?;
+    let answer = answer(server.write_scope(), ctx, target, kind, &call).await?;
     respond::object_response(server.resources(), &target.resource, answer, format).await
 }
 
@@ -84,7 +85,7 @@ impl Call {
 }
 
 pub async fn answer(
-    server: &Arc<Server>,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     kind: &SubresourceKind,
@@ -93,11 +94,11 @@ pub async fn answer(
     match kind {
         SubresourceKind::Scale { spec_replicas, status_replicas, label_selector } => {
             let paths = scale::Paths { spec_replicas, status_replicas, label_selector };
-            scale::serve(server, ctx, target, &paths, call).await
+            scale::serve(scope, ctx, target, &paths, call).await
         }
-        SubresourceKind::Binding => binding::create(server, ctx, target, call).await,
-        SubresourceKind::Eviction => eviction::create(server, ctx, target, call).await,
-        SubresourceKind::Token => crate::auth::token_request::create(server, ctx, target, call).await,
+        SubresourceKind::Binding => binding::create(scope, ctx, target, call).await,
+        SubresourceKind::Eviction => eviction::create(scope, ctx, target, call).await,
+        SubresourceKind::Token => crate::auth::token_request::create(scope, ctx, target, call).await,
         _ => Err(Status::method_not_allowed(&target.resource.kind.group_resource(), call.verb)),
     }
 }

@@ -12,8 +12,8 @@ use super::Call;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::managed;
+use crate::scope::WriteScope;
 use crate::served_resources::ServedResources;
-use crate::server::Server;
 use crate::verbs::update::{self, Body, Change};
 use crate::verbs::{Answer, Target, get};
 
@@ -25,7 +25,7 @@ pub struct Paths<'a> {
 }
 
 pub async fn serve(
-    server: &Arc<Server>,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     paths: &Paths<'_>,
@@ -33,7 +33,7 @@ pub async fn serve(
 ) -> Result<Answer, Status> {
     let change = match call.verb {
         Verb::Get => {
-            let object = read(server, target).await?;
+            let object = read(scope, target).await?;
             return Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) });
         }
         Verb::Update => ScaleChange { paths, options: &call.options, edit: Edit::Replace(call.object()?) },
@@ -46,14 +46,14 @@ pub async fn serve(
     };
     // The write goes to the object itself; only what it may touch is the subresource's.
     let parent = Target { subresource: None, ..target.clone() };
-    let written = update::change(server, ctx, &parent, &change, &call.options).await?;
-    let object = written.served(server.resources(), &target.resource).await?.ok_or_else(|| target.not_found())?;
+    let written = update::change(scope, ctx, &parent, &change, &call.options).await?;
+    let object = written.served(scope.resources(), &target.resource).await?.ok_or_else(|| target.not_found())?;
     Ok(Answer::Object { code: 200, object: Arc::new(paths.scale_of(&object)) })
 }
 
-async fn read(server: &Server, target: &Target) -> Result<Arc<Object>, Status> {
-    let answer = get::get(&server.objects, target, None).await?;
-    answer.served(server.resources(), &target.resource).await?.ok_or_else(|| target.not_found())
+async fn read(scope: WriteScope<'_>, target: &Target) -> Result<Arc<Object>, Status> {
+    let answer = get::get(scope.objects, target, None).await?;
+    answer.served(scope.resources(), &target.resource).await?.ok_or_else(|| target.not_found())
 }
 
 impl ScaleChange<'_> {

@@ -3,13 +3,12 @@
 use object::request::WriteOptions;
 use object::{FieldError, FieldPath, Object, Status};
 
-use super::write::{
-    attributes, counts_generation, generate_name, options_value, place_in_namespace, refuse_invalid, stamp_new,
-};
+use super::write::{attributes, counts_generation, options_value, place_in_namespace, refuse_invalid, stamp_new};
 use super::{Answer, Target};
 use crate::admission::Operation;
 use crate::context::Context;
-use crate::server::Server;
+use crate::generated_name::generate_name;
+use crate::scope::WriteScope;
 use crate::storage::{self, Outcome, Stored};
 use crate::{convert, managed, validate};
 
@@ -18,7 +17,7 @@ const NAME_TRIES_MAX: usize = 8;
 
 /// Creates `object`, which has been decoded, pruned and defaulted.
 pub async fn create(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: Object,
@@ -37,13 +36,13 @@ pub async fn create(
     if resource.kind.has_status() && !resource.kind.strategy.keeps_status_on_create() {
         object.remove(&["status"]);
     }
-    managed::on_write(&server.registry, ctx, target, None, &mut object, options);
-    create_applied(server, ctx, target, object, options).await
+    managed::on_write(scope.registry, ctx, target, None, &mut object, options);
+    create_applied(scope, ctx, target, object, options).await
 }
 
 /// Creates an object whose managed fields are settled, as an apply leaves it.
 pub async fn create_applied(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: Object,
@@ -54,7 +53,7 @@ pub async fn create_applied(
     let asked_options = options_value("CreateOptions", options);
     let unnamed = Target { name: object.name().to_owned(), ..target.clone() };
     let asked = attributes(&unnamed, Operation::Create, None, asked_options.clone(), options.dry_run);
-    server.admission.mutate(server.admission_scope(), ctx, &asked, &mut object).await?;
+    scope.mutate(ctx, &asked, &mut object).await?;
 
     // As in kube-apiserver a name is only generated after the mutating steps, which may set one.
     let generated = object.name().is_empty();
@@ -68,8 +67,8 @@ pub async fn create_applied(
     for warning in resource.kind.strategy.warnings(&object, None) {
         ctx.warn(warning);
     }
-    server.admission.validate(server.admission_scope(), ctx, &asked, Some(&object)).await?;
-    store_new(server, &named, object, generated, options).await
+    scope.validate(ctx, &asked, Some(&object)).await?;
+    store_new(scope, &named, object, generated, options).await
 }
 
 fn name_it(target: &Target, object: &mut Object) -> Result<(), Status> {
@@ -86,28 +85,28 @@ fn name_it(target: &Target, object: &mut Object) -> Result<(), Status> {
 }
 
 async fn store_new(
-    server: &Server,
+    scope: WriteScope<'_>,
     target: &Target,
     object: Object,
     generated: bool,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let resource = &target.resource;
-    let mut object = convert::to_storage(server.resources(), resource, object).await?;
+    let mut object = convert::to_storage(scope.resources(), resource, object).await?;
     for attempt in 1.. {
         let name = object.name().to_owned();
         let key = resource.key(&target.namespace, &name);
         let bytes = storage::encode(&object);
         let outcome = if options.dry_run {
             storage::check_new(&bytes)?;
-            dry_run_create(server, &key).await?
+            dry_run_create(scope, &key).await?
         } else {
-            let lease = server.lease_for(resource).await?;
-            server.objects.create(&key, bytes.clone(), lease).await?
+            let lease = scope.lease_for(resource).await?;
+            scope.objects.create(&key, bytes.clone(), lease).await?
         };
         match outcome {
             Outcome::Written(revision) if options.dry_run => {
-                let object = convert::to_served(server.resources(), resource, object).await?;
+                let object = convert::to_served(scope.resources(), resource, object).await?;
                 debug_assert_eq!(revision, 0);
                 return Ok(Answer::Object { code: 201, object: object.into() });
             }
@@ -124,8 +123,8 @@ async fn store_new(
     unreachable!("the loop only ends by returning")
 }
 
-async fn dry_run_create(server: &Server, key: &str) -> Result<Outcome, Status> {
-    Ok(match server.objects.get(key).await? {
+async fn dry_run_create(scope: WriteScope<'_>, key: &str) -> Result<Outcome, Status> {
+    Ok(match scope.objects.get(key).await? {
         Some(current) => Outcome::Raced(Some(Box::new(current))),
         None => Outcome::Written(0),
     })

@@ -10,24 +10,29 @@ use crate::admission::Operation;
 use crate::context::Context;
 use crate::convert;
 use crate::request::{Deletion, ListSelection};
-use crate::server::Server;
+use crate::scope::WriteScope;
 use crate::storage::{self, Current, Outcome, Stored};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const RACES_MAX: usize = 100;
 
-pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &Deletion) -> Result<Answer, Status> {
+pub async fn delete(
+    scope: WriteScope<'_>,
+    ctx: &Context,
+    target: &Target,
+    deletion: &Deletion,
+) -> Result<Answer, Status> {
     let options = &deletion.options;
-    let mut current = server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
+    let mut current = scope.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
     for _ in 0..RACES_MAX {
         check_preconditions(target, &current.object, options)?;
-        let served = convert::to_served(server.resources(), &target.resource, current.object.clone()).await?;
+        let served = convert::to_served(scope.resources(), &target.resource, current.object.clone()).await?;
         let asked = attributes(target, Operation::Delete, Some(&served), deletion.as_sent.clone(), options.dry_run);
-        server.admission.validate(server.admission_scope(), ctx, &asked, None).await?;
+        scope.validate(ctx, &asked, None).await?;
         let marked = mark(ctx, target, &current.object, options);
         match marked {
-            Marked::GoesNow => match remove(server, target, &current, options.dry_run).await? {
+            Marked::GoesNow => match remove(scope, target, &current, options.dry_run).await? {
                 // Some kinds answer with the deleted object, the others with a success status.
                 Outcome::Written(revision) if kinds::builtin::returns_deleted(&target.resource.kind.gvk) => {
                     let stored = Stored::written(current.bytes, revision);
@@ -44,12 +49,12 @@ pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &
                 return Ok(Answer::stored(200, Stored::written(current.bytes, current.revision)));
             }
             Marked::Waits(object) if options.dry_run => {
-                let object = convert::to_served(server.resources(), &target.resource, *object).await?;
+                let object = convert::to_served(scope.resources(), &target.resource, *object).await?;
                 return Ok(Answer::Object { code: 200, object: object.into() });
             }
             Marked::Waits(object) => {
                 let bytes = storage::encode(&object);
-                match server.objects.update(&target.key(), bytes.clone(), current.revision, None).await? {
+                match scope.objects.update(&target.key(), bytes.clone(), current.revision, None).await? {
                     Outcome::Written(revision) => {
                         return Ok(Answer::written(200, Stored::written(bytes, revision), *object));
                     }
@@ -63,14 +68,19 @@ pub async fn delete(server: &Server, ctx: &Context, target: &Target, deletion: &
 }
 
 /// Removes the object from the store.
-pub async fn remove(server: &Server, target: &Target, current: &Current, dry_run: bool) -> Result<Outcome, Status> {
+pub async fn remove(
+    scope: WriteScope<'_>,
+    target: &Target,
+    current: &Current,
+    dry_run: bool,
+) -> Result<Outcome, Status> {
     if dry_run {
         return Ok(Outcome::Written(current.revision));
     }
-    let outcome = server.objects.delete(&target.key(), current.revision).await?;
+    let outcome = scope.objects.delete(&target.key(), current.revision).await?;
     let kind = &target.resource.kind.storage;
     if matches!(outcome, Outcome::Written(_)) && kind.kind == "Service" && kind.group.is_empty() {
-        crate::admission::service_ip::release(server.resources(), &current.object).await?;
+        crate::admission::service_ip::release(scope.resources(), &current.object).await?;
     }
     Ok(outcome)
 }
@@ -154,16 +164,16 @@ fn set_deletion_finalizers(object: &mut Object, options: &DeleteOptions, orphans
 
 /// Deletes every object that a list matches and returns the list.
 pub async fn delete_collection(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     selection: &ListSelection,
     deletion: &Deletion,
 ) -> Result<super::list::Listed, Status> {
-    let listed = list(&server.objects, target, selection).await?;
+    let listed = list(scope.objects, target, selection).await?;
     for entry in &listed.entries {
         let one = Target { namespace: entry.namespace.to_string(), name: entry.name.to_string(), ..target.clone() };
-        match delete(server, ctx, &one, deletion).await {
+        match delete(scope, ctx, &one, deletion).await {
             Ok(_) => {}
             Err(status) if status.is_not_found() => {}
             Err(status) => return Err(status),

@@ -72,6 +72,10 @@ async fn page_at(
 ) -> Result<Listed, Status> {
     let cache = &target.resource.cache;
     cache.reach(revision).await?;
+    // The cache may still know the page, but clients rely on the time for which kube-apiserver keeps history.
+    if revision < objects.history_start() {
+        return Err(expired(after));
+    }
     if let Some(page) = cache.page_at(filter, after, limit, revision) {
         return Ok(listed(page));
     }

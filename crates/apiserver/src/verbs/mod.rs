@@ -4,8 +4,8 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub mod list;
+pub mod ordered;
 pub(crate) mod patch;
-pub(crate) mod shape;
 pub(crate) mod update;
 pub(crate) mod watch;
 mod write;
@@ -20,11 +20,11 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::convert;
 use crate::resources::Resources;
+use crate::scope::WriteScope;
 use crate::served_resources::Resource;
-use crate::server::Server;
 use crate::storage::Stored;
 
-pub use write::{attributes, generate_name as generated_name};
+pub use write::attributes;
 
 /// The resolved target of a request.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl Target {
 
     /// Refuses a write that would create the object unless the user may create it. Authorization of the request only
     /// covered its own verb (`update` or `patch`). The name is known, so `resourceNames` apply.
-    pub async fn require_create(&self, server: &Server, ctx: &Context) -> Result<(), Status> {
+    pub async fn require_create(&self, scope: WriteScope<'_>, ctx: &Context) -> Result<(), Status> {
         let kind = &self.resource.kind;
         let action = Action::Resource(ResourceAction {
             verb: Verb::Create.as_str(),
@@ -54,7 +54,7 @@ impl Target {
             namespace: &self.namespace,
             name: &self.name,
         });
-        server.require(&ctx.user, &action).await
+        scope.require(&ctx.user, &action).await
     }
 
     pub fn not_found(&self) -> Status {

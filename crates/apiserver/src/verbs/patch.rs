@@ -5,15 +5,16 @@ use object::{FieldError, FieldPath, GroupKind, Object, Status, patch, schema};
 use serde_json::Value;
 
 use super::update::{self, Change, keep_outside_subresource};
-use super::{Answer, Target, create, shape};
+use super::{Answer, Target, create};
 use crate::context::Context;
-use crate::decode::{self, BodyFormat};
+use crate::decode::{self, BodyFormat, Decoded, Findings};
 use crate::managed::{self, Ownership};
+use crate::scope::WriteScope;
 use crate::served_resources::ServedResources;
-use crate::server::Server;
+use crate::shape;
 
 pub async fn patch(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     kind: PatchKind,
@@ -23,16 +24,18 @@ pub async fn patch(
     if let PatchKind::Apply { force } = kind {
         check_manager(options)?;
         let decoded = decode::decode(body, BodyFormat::Yaml)?;
-        return apply(server, ctx, target, decoded.value, force, options).await;
+        let validation = options.field_validation.unwrap_or_default();
+        shape::report(ctx, &target.resource, decoded.findings.of_custom(Vec::new()), validation)?;
+        return apply(scope, ctx, target, decoded.value, force, options).await;
     }
     let decoded = decode::decode(body, BodyFormat::Json)?;
-    let duplicates = decoded.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-    plain(server, ctx, target, PlainPatch { kind, body: decoded.value, duplicates, options }).await
+    let Decoded { value, findings } = decoded;
+    plain(scope, ctx, target, PlainPatch { kind, body: value, findings, options }).await
 }
 
 /// Patches with a body that has been read already.
 pub async fn patch_value(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     kind: PatchKind,
@@ -41,18 +44,23 @@ pub async fn patch_value(
 ) -> Result<Answer, Status> {
     if let PatchKind::Apply { force } = kind {
         check_manager(options)?;
-        return apply(server, ctx, target, body, force, options).await;
+        return apply(scope, ctx, target, body, force, options).await;
     }
-    plain(server, ctx, target, PlainPatch { kind, body, duplicates: Vec::new(), options }).await
+    plain(scope, ctx, target, PlainPatch { kind, body, findings: Findings::default(), options }).await
 }
 
-async fn plain(server: &Server, ctx: &Context, target: &Target, change: PlainPatch<'_>) -> Result<Answer, Status> {
+async fn plain(
+    scope: WriteScope<'_>,
+    ctx: &Context,
+    target: &Target,
+    change: PlainPatch<'_>,
+) -> Result<Answer, Status> {
     if change.kind == PatchKind::Strategic && target.resource.custom.is_some() {
         let accepted =
             [PatchKind::Json, PatchKind::Merge, PatchKind::Apply { force: false }].map(PatchKind::content_type);
         return Err(Status::unsupported_media_type(&accepted));
     }
-    update::change(server, ctx, target, &change, change.options).await
+    update::change(scope, ctx, target, &change, change.options).await
 }
 
 /// An apply is attributed to a manager that the client names.
@@ -68,7 +76,7 @@ fn check_manager(options: &WriteOptions) -> Result<(), Status> {
 struct PlainPatch<'a> {
     kind: PatchKind,
     body: Value,
-    duplicates: Vec<String>,
+    findings: Findings,
     options: &'a WriteOptions,
 }
 
@@ -96,7 +104,7 @@ impl Change for PlainPatch<'_> {
             &target.resource,
             patched,
             self.options.field_validation.unwrap_or_default(),
-            self.duplicates.clone(),
+            self.findings.clone(),
         )?;
         keep_outside_subresource(target, &mut new, current);
         managed::on_write(registry, ctx, target, Some(current), &mut new, self.options);
@@ -184,7 +192,7 @@ struct Applied<'a> {
 }
 
 async fn apply(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     body: Value,
@@ -193,9 +201,9 @@ async fn apply(
 ) -> Result<Answer, Status> {
     let ownership = Ownership { manager: options.field_manager.as_deref().unwrap_or_default(), force };
     let object = read_applied(target, body)?;
-    if server.objects.get(&target.key()).await?.is_some() {
+    if scope.objects.get(&target.key()).await?.is_some() {
         let applied = Applied { object: object.clone(), ownership, options };
-        match update::change(server, ctx, target, &applied, options).await {
+        match update::change(scope, ctx, target, &applied, options).await {
             // Deleted in between: the apply creates it.
             Err(status) if status.is_not_found() && target.subresource.is_none() => {}
             other => return other,
@@ -211,10 +219,11 @@ async fn apply(
         );
         return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
     }
-    target.require_create(server, ctx).await?;
-    let merged = managed::apply(&server.registry, ctx, target, None, &object, &ownership)?;
-    let shaped = shape::shape(ctx, &target.resource, merged, options.field_validation.unwrap_or_default(), Vec::new())?;
-    create::create_applied(server, ctx, target, shaped, options).await
+    target.require_create(scope, ctx).await?;
+    let merged = managed::apply(scope.registry, ctx, target, None, &object, &ownership)?;
+    let shaped =
+        shape::shape(ctx, &target.resource, merged, options.field_validation.unwrap_or_default(), Findings::default())?;
+    create::create_applied(scope, ctx, target, shaped, options).await
 }
 
 fn read_applied(target: &Target, body: Value) -> Result<Object, Status> {
@@ -256,8 +265,13 @@ impl Change for Applied<'_> {
     ) -> Result<Object, Status> {
         check_same(target, &self.object, current)?;
         let merged = managed::apply(registry, ctx, target, Some(current), &self.object, &self.ownership)?;
-        let mut new =
-            shape::shape(ctx, &target.resource, merged, self.options.field_validation.unwrap_or_default(), Vec::new())?;
+        let mut new = shape::shape(
+            ctx,
+            &target.resource,
+            merged,
+            self.options.field_validation.unwrap_or_default(),
+            Findings::default(),
+        )?;
         keep_outside_subresource(target, &mut new, current);
         Ok(new)
     }

@@ -17,8 +17,8 @@ use super::write::{
 use super::{Answer, Target, create};
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
+use crate::scope::WriteScope;
 use crate::served_resources::ServedResources;
-use crate::server::Server;
 use crate::storage::{self, Current, Outcome, Stored};
 use crate::{convert, managed, validate};
 
@@ -93,7 +93,7 @@ impl Change for Replace<'_> {
 }
 
 pub async fn replace(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     object: Object,
@@ -112,7 +112,7 @@ pub async fn replace(
     super::write::place_in_namespace(target, &mut object)?;
     let strategy = &target.resource.kind.strategy;
     if object.resource_version().is_empty() && !strategy.allows_unconditional_update() {
-        server.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
+        scope.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
         let error =
             FieldError::invalid(FieldPath::new("metadata.resourceVersion"), 0, "must be specified for an update");
         // kube-apiserver names the resource here, where other errors name the kind.
@@ -120,29 +120,29 @@ pub async fn replace(
         return Err(Status::invalid(&GroupKind::new(resource.group, resource.resource), &target.name, &[error]));
     }
     let creates = strategy.allows_create_on_update() && target.subresource.is_none();
-    if creates && object.resource_version().is_empty() && server.objects.get(&target.key()).await?.is_none() {
-        target.require_create(server, ctx).await?;
-        return create::create(server, ctx, target, object, options).await;
+    if creates && object.resource_version().is_empty() && scope.objects.get(&target.key()).await?.is_none() {
+        target.require_create(scope, ctx).await?;
+        return create::create(scope, ctx, target, object, options).await;
     }
-    change(server, ctx, target, &Replace { object, options }, options).await
+    change(scope, ctx, target, &Replace { object, options }, options).await
 }
 
 /// Runs a change against the stored object until it is written or fails.
 pub async fn change(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     change: &dyn Change,
     options: &WriteOptions,
 ) -> Result<Answer, Status> {
     let key = target.key();
-    let mut current = server.objects.get(&key).await?.ok_or_else(|| target.not_found())?;
+    let mut current = scope.objects.get(&key).await?.ok_or_else(|| target.not_found())?;
     for _ in 0..RACES_MAX {
-        let new = prepare(server, ctx, target, change, &current, options).await?;
+        let new = prepare(scope, ctx, target, change, &current, options).await?;
         if new.remove {
-            match super::delete::remove(server, target, &current, options.dry_run).await? {
+            match super::delete::remove(scope, target, &current, options.dry_run).await? {
                 Outcome::Written(_) => {
-                    let object = convert::to_served(server.resources(), &target.resource, new.object).await?;
+                    let object = convert::to_served(scope.resources(), &target.resource, new.object).await?;
                     return Ok(Answer::Object { code: 200, object: object.into() });
                 }
                 Outcome::Raced(None) => return Err(target.not_found()),
@@ -154,15 +154,15 @@ pub async fn change(
         }
         let bytes = storage::encode(&new.object);
         if options.dry_run {
-            server.objects.check_update(&key, &bytes).await?;
-            let object = convert::to_served(server.resources(), &target.resource, new.object).await?;
+            scope.objects.check_update(&key, &bytes).await?;
+            let object = convert::to_served(scope.resources(), &target.resource, new.object).await?;
             return Ok(Answer::Object { code: 200, object: object.into() });
         }
         if bytes == current.bytes {
             return Ok(Answer::stored(200, Stored::written(bytes, current.revision)));
         }
-        let lease = server.lease_for(&target.resource).await?;
-        match server.objects.update(&key, bytes.clone(), current.revision, lease).await? {
+        let lease = scope.lease_for(&target.resource).await?;
+        match scope.objects.update(&key, bytes.clone(), current.revision, lease).await? {
             Outcome::Written(revision) => {
                 if current.is_cut {
                     ctx.warn(format!(
@@ -187,7 +187,7 @@ struct Prepared {
 }
 
 async fn prepare(
-    server: &Server,
+    scope: WriteScope<'_>,
     ctx: &Context,
     target: &Target,
     change: &dyn Change,
@@ -198,11 +198,11 @@ async fn prepare(
     let old = if convert::is_served_form(resource, &current.object) {
         Cow::Borrowed(&current.object)
     } else {
-        Cow::Owned(convert::to_served(server.resources(), resource, current.object.clone()).await?)
+        Cow::Owned(convert::to_served(scope.resources(), resource, current.object.clone()).await?)
     };
-    let mut new = change.apply(&server.registry, ctx, target, &old)?;
+    let mut new = change.apply(scope.registry, ctx, target, &old)?;
     let question = Question::new(target, change, &old, options);
-    question.mutate(server, ctx, &mut new).await?;
+    question.mutate(scope, ctx, &mut new).await?;
 
     keep_system_fields(&mut new, &old);
     let strategy = &resource.kind.strategy;
@@ -213,10 +213,10 @@ async fn prepare(
             ctx.warn(warning);
         }
     }
-    question.validate(server, ctx, &new).await?;
+    question.validate(scope, ctx, &new).await?;
     let grace_over = new.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0;
     let remove = old.is_deleting() && grace_over && !strategy.blocks_removal(&new);
-    Ok(Prepared { object: convert::to_storage(server.resources(), resource, new).await?, remove })
+    Ok(Prepared { object: convert::to_storage(scope.resources(), resource, new).await?, remove })
 }
 
 /// Applies the rules of the endpoint to the new object and returns what is wrong with it.
@@ -303,19 +303,19 @@ impl<'a> Question<'a> {
         attributes(&self.target, self.operation, self.old.as_deref(), self.options.clone(), self.dry_run)
     }
 
-    async fn mutate(&self, server: &Server, ctx: &Context, new: &mut Object) -> Result<(), Status> {
+    async fn mutate(&self, scope: WriteScope<'_>, ctx: &Context, new: &mut Object) -> Result<(), Status> {
         let Some(body) = self.body else {
-            return server.admission.mutate(server.admission_scope(), ctx, &self.attributes(), new).await;
+            return scope.mutate(ctx, &self.attributes(), new).await;
         };
         let mut shown = body.show(new);
-        server.admission.mutate(server.admission_scope(), ctx, &self.attributes(), &mut shown).await?;
+        scope.mutate(ctx, &self.attributes(), &mut shown).await?;
         body.take_back(&shown, new);
         Ok(())
     }
 
-    async fn validate(&self, server: &Server, ctx: &Context, new: &Object) -> Result<(), Status> {
+    async fn validate(&self, scope: WriteScope<'_>, ctx: &Context, new: &Object) -> Result<(), Status> {
         let shown = self.body.map_or(Cow::Borrowed(new), |body| Cow::Owned(body.show(new)));
-        server.admission.validate(server.admission_scope(), ctx, &self.attributes(), Some(&shown)).await
+        scope.validate(ctx, &self.attributes(), Some(&shown)).await
     }
 }
 

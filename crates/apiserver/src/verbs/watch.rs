@@ -16,7 +16,7 @@ use crate::cache::{Change, Entry, Watcher};
 use crate::limits::Backlog;
 use crate::request::ListSelection;
 use crate::respond::counted_bytes;
-use crate::server::Server;
+use crate::scope::ReadScope;
 
 /// Interval of bookmarks to watchers that request them.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -60,23 +60,23 @@ pub struct Watch {
 }
 
 /// Starts a watch of a caller in this process.
-pub async fn watch(server: &Server, target: &Target, selection: &ListSelection) -> Result<Watch, Status> {
-    start(server, None, target, selection).await
+pub async fn watch(scope: ReadScope<'_>, target: &Target, selection: &ListSelection) -> Result<Watch, Status> {
+    start(scope, None, target, selection).await
 }
 
 /// Starts a watch whose client may not read it: the initial state counts as the user's memory and is dropped when it
 /// is not read in time.
 pub async fn watch_counted(
-    server: &Server,
+    scope: ReadScope<'_>,
     user: &Arc<User>,
     target: &Target,
     selection: &ListSelection,
 ) -> Result<Watch, Status> {
-    start(server, Some(user), target, selection).await
+    start(scope, Some(user), target, selection).await
 }
 
 async fn start(
-    server: &Server,
+    scope: ReadScope<'_>,
     counted_for: Option<&Arc<User>>,
     target: &Target,
     selection: &ListSelection,
@@ -114,20 +114,20 @@ async fn start(
         _ => DURATION_MIN.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     Ok(Watch {
-        initial: initial_backlog(server, counted_for, initial)?,
+        initial: initial_backlog(scope, counted_for, initial)?,
         watcher,
         owes_initial_end: streaming && options.bookmarks,
         bookmarks: options.bookmarks,
         next_bookmark: first_bookmark(now, duration),
         ends: now + duration,
-        stop: server.stop.clone(),
+        stop: scope.stop.clone(),
         refused,
         failed: false,
     })
 }
 
 fn initial_backlog(
-    server: &Server,
+    scope: ReadScope<'_>,
     counted_for: Option<&Arc<User>>,
     entries: Vec<Arc<Entry>>,
 ) -> Result<Option<InitialState>, Status> {
@@ -136,11 +136,11 @@ fn initial_backlog(
     }
     let Some(user) = counted_for else { return Ok(Some(Backlog::new(entries.into(), None))) };
     let counted = counted_bytes(entries.iter().map(|entry| entry.bytes()).sum());
-    let reservation = counted.map(|bytes| server.limits.reserve(user, bytes)).transpose()?;
+    let reservation = counted.map(|bytes| scope.limits.reserve(user, bytes)).transpose()?;
     let is_counted = reservation.is_some();
     let backlog = Backlog::new(entries.into(), reservation);
     if is_counted {
-        server.limits.backlogs.watch_over(&backlog);
+        scope.limits.backlogs.watch_over(&backlog);
     }
     Ok(Some(backlog))
 }

@@ -1,11 +1,11 @@
-//! Shared parts of all writes: metadata that the server sets, generated names, and comparisons with the stored object.
+//! Shared parts of all writes: metadata that the server sets, and comparisons with the stored object.
 
 use object::request::WriteOptions;
 use object::{FieldError, Object, Status};
-use rand::RngExt;
 use serde_json::Value;
 
 use super::Target;
+use crate::admission::policies::PolicyRounds;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
 use crate::served_resources::Resource;
@@ -38,6 +38,7 @@ pub fn attributes<'a>(
         old,
         options,
         dry_run,
+        policy_rounds: PolicyRounds::default(),
     }
 }
 
@@ -58,19 +59,6 @@ pub fn place_in_namespace(target: &Target, object: &mut Object) -> Result<(), St
     }
     object.set_namespace(&target.namespace);
     Ok(())
-}
-
-/// A name of at most 63 characters from `metadata.generateName`.
-pub fn generate_name(base: &str) -> String {
-    // No vowels and no look-alikes: no accidental words, nothing to misread.
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut rng = rand::rng();
-    let mut end = base.len().min(58);
-    while !base.is_char_boundary(end) {
-        end -= 1;
-    }
-    let suffix = (0..5).map(|_| ALPHABET[rng.random_range(0..ALPHABET.len())] as char);
-    base[..end].chars().chain(suffix).collect()
 }
 
 /// Sets the metadata that a client may not choose.
@@ -129,17 +117,4 @@ pub fn refuse_invalid(resource: &Resource, object: &Object, errors: Vec<FieldErr
         return Ok(());
     }
     Err(Status::invalid(&resource.kind.group_kind(), object.name(), &errors))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_names_fit_and_differ() {
-        let long = "x".repeat(100);
-        assert_eq!(generate_name(&long).len(), 63);
-        assert_ne!(generate_name("a-"), generate_name("a-"));
-        assert!(generate_name("job-").starts_with("job-"));
-    }
 }

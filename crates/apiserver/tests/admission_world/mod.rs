@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::admission::policies::ValidatingPolicies;
+use apiserver::admission::policies::{MutatingPolicies, ValidatingPolicies};
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::admission::{Admission, AdmissionScope, Attributes, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::{Audit, Level, Policy, Rotation};
-use apiserver::auth::{Auth, AuthConfig, ServiceAccountConfig};
+use apiserver::auth::webhook::TokenWebhook;
+use apiserver::auth::{AnonymousAccess, Auth, AuthConfig, Authorizer, ServiceAccountConfig};
 use apiserver::context::Context;
 use apiserver::documents::Version;
 use apiserver::extension::Extension;
@@ -83,6 +84,10 @@ impl Admission for Completes {
     }
 }
 
+fn metadata_of_all() -> Policy {
+    Policy::everything(Level::Metadata)
+}
+
 impl World {
     pub async fn new() -> Self {
         Self::serving(kinds::builtin(), Vec::new()).await
@@ -90,18 +95,34 @@ impl World {
 
     /// With more kinds, and with steps after the usual ones.
     pub async fn serving(kinds: Vec<kinds::Kind>, more_steps: Vec<Box<dyn Admission>>) -> Self {
-        Self::build(kinds, more_steps, Vec::new()).await
+        Self::build(kinds, more_steps, Vec::new(), (None, vec![Authorizer::Rbac]), metadata_of_all()).await
+    }
+
+    /// With webhooks that identify and authorize callers.
+    pub async fn judged_by(tokens: Option<TokenWebhook>, authorizers: Vec<Authorizer>) -> Self {
+        Self::build(kinds::builtin(), Vec::new(), Vec::new(), (tokens, authorizers), metadata_of_all()).await
     }
 
     /// With paths outside of the API.
     pub async fn extended(extensions: Vec<Box<dyn Extension>>) -> Self {
-        Self::build(kinds::builtin(), Vec::new(), extensions).await
+        Self::build(kinds::builtin(), Vec::new(), extensions, (None, vec![Authorizer::Rbac]), metadata_of_all()).await
+    }
+
+    /// With an audit policy, and with steps and paths that the test observes.
+    pub async fn recorded(
+        policy: Policy,
+        more_steps: Vec<Box<dyn Admission>>,
+        extensions: Vec<Box<dyn Extension>>,
+    ) -> Self {
+        Self::build(kinds::builtin(), more_steps, extensions, (None, vec![Authorizer::Rbac]), policy).await
     }
 
     async fn build(
         kinds: Vec<kinds::Kind>,
         more_steps: Vec<Box<dyn Admission>>,
         extensions: Vec<Box<dyn Extension>>,
+        (token_webhook, authorizers): (Option<TokenWebhook>, Vec<Authorizer>),
+        policy: Policy,
     ) -> Self {
         let ca = CertificateAuthority::self_signed("test-ca", Timestamp::now()).expect("an authority");
         let trust = ClientTrust::new(std::slice::from_ref(ca.certificate())).expect("a usable authority");
@@ -116,10 +137,13 @@ impl World {
             oidc: None,
             static_tokens: vec![user("admin", &["system:masters"]), user("bob", &["team-a"])],
             issued_tokens: None,
-            anonymous: true,
+            token_webhook,
+            authorizers,
+            anonymous: AnonymousAccess::Default,
         });
         let mut steps: Vec<Box<dyn Admission>> = vec![
             Box::new(Completes),
+            Box::new(MutatingPolicies::default()),
             Box::new(MutatingWebhooks::default()),
             Box::new(ValidatingPolicies::default()),
             Box::new(ValidatingWebhooks::default()),
@@ -132,7 +156,7 @@ impl World {
             auth,
             admission: Chain::new(steps),
             aggregator: Aggregator::default(),
-            audit: Audit::to_file(&audit_log, Policy::everything(Level::Metadata), Rotation::default()).expect("a log"),
+            audit: Audit::to_file(&audit_log, policy, Rotation::default()).expect("a log"),
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
@@ -192,6 +216,12 @@ impl World {
         }
     }
 
+    /// All audit events so far.
+    pub fn audit_events(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(&self.audit_log).unwrap_or_default();
+        log.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+    }
+
     /// The annotations of the newest audit record that has any of this key.
     pub async fn audited(&self, key: &str) -> Option<String> {
         for _ in 0..100 {
@@ -219,6 +249,8 @@ pub enum Answer {
     Says(Box<dyn Fn(&Value) -> Value + Send + Sync>),
     /// The whole document.
     Sends(Value),
+    /// The whole document, in bytes that need not be valid.
+    Text(String),
     Code(u16, &'static str),
     Hangs,
 }
@@ -302,6 +334,7 @@ impl Webhooks {
                 (200, document.to_string())
             }
             Answer::Sends(document) => (200, document.to_string()),
+            Answer::Text(text) => (200, text.clone()),
             Answer::Code(code, text) => (*code, (*text).to_owned()),
             Answer::Hangs => {
                 tokio::time::sleep(Duration::from_secs(60)).await;
@@ -317,6 +350,24 @@ impl Webhooks {
 
     pub fn url(&self, name: &str) -> String {
         format!("https://127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// A kubeconfig whose server is `/NAME`.
+    pub fn kubeconfig(&self, name: &str) -> String {
+        let cluster = json!({"server": self.url(name), "certificate-authority-data": self.ca});
+        json!({"clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "current-context": "x"})
+        .to_string()
+    }
+
+    /// Number of questions to `/NAME` so far.
+    pub fn asked(&self, name: &str) -> usize {
+        self.asked.lock().iter().filter(|(asked, _)| asked == name).count()
+    }
+
+    /// The documents that `/NAME` received so far.
+    pub fn documents(&self, name: &str) -> Vec<Value> {
+        self.asked.lock().iter().filter(|(asked, _)| asked == name).map(|(_, document)| document.clone()).collect()
     }
 
     /// A webhook about configmaps that answers at `/NAME`, with some of its fields replaced.

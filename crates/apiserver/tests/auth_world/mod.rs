@@ -8,7 +8,9 @@ use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
 use apiserver::audit::Audit;
 use apiserver::auth::escalation::EscalationCheck;
-use apiserver::auth::{Auth, AuthConfig, FrontProxyConfig, OidcConfig, ServiceAccountConfig, bootstrap};
+use apiserver::auth::{
+    AnonymousAccess, Auth, AuthConfig, Authorizer, FrontProxyConfig, OidcConfig, ServiceAccountConfig, bootstrap,
+};
 use apiserver::documents::Version;
 use apiserver::http::{Peer, RequestBody, handle};
 use apiserver::limits::LimitsConfig;
@@ -44,12 +46,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub fn nobody() -> Self {
+    pub fn anonymous() -> Self {
         Self::default()
     }
 
     pub fn token(token: &str) -> Self {
-        Self::nobody().with("authorization", &format!("Bearer {token}"))
+        Self::anonymous().with("authorization", &format!("Bearer {token}"))
     }
 
     pub fn with(mut self, header: &str, value: &str) -> Self {
@@ -83,13 +85,13 @@ impl World {
     /// With more admission steps.
     pub async fn admitting(steps: Vec<Box<dyn Admission>>) -> Self {
         let world = Self::build(None, steps);
-        bootstrap::ensure(&world.server, Vec::new()).await.expect("an empty store takes the defaults");
+        bootstrap::ensure(world.server.write_scope(), Vec::new()).await.expect("an empty store takes the defaults");
         world
     }
 
     pub async fn trusting(oidc: Option<OidcConfig>) -> Self {
         let world = Self::empty(oidc);
-        bootstrap::ensure(&world.server, Vec::new()).await.expect("an empty store takes the defaults");
+        bootstrap::ensure(world.server.write_scope(), Vec::new()).await.expect("an empty store takes the defaults");
         world
     }
 
@@ -114,7 +116,9 @@ impl World {
             oidc,
             static_tokens: vec![(Secret::new(BOB_TOKEN), bob)],
             issued_tokens: None,
-            anonymous: true,
+            token_webhook: None,
+            authorizers: vec![Authorizer::Rbac],
+            anonymous: AnonymousAccess::Default,
         });
         let mut steps: Vec<Box<dyn Admission>> = vec![Box::new(EscalationCheck)];
         steps.extend(more_steps);

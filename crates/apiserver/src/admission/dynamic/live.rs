@@ -11,11 +11,12 @@ use super::CONFIGURATION_GROUP;
 use crate::cache::{Cache, Filter};
 use crate::served_resources::ServedResources;
 
-/// A value compiled from all objects of some resources of `admissionregistration.k8s.io`.
+/// A value compiled from all objects of some resources.
 ///
 /// Nothing waits for the store here: a configuration takes effect when the cache has it, which is soon after its write
 /// is acknowledged. With no change since the last look this costs a few reads of memory.
 pub struct Live<T> {
+    group: &'static str,
     sources: &'static [&'static str],
     compile: fn(&[Vec<Arc<Object>>]) -> T,
     caches: OnceCell<Vec<Arc<Cache>>>,
@@ -31,7 +32,17 @@ struct Compiled<T> {
 
 impl<T> Live<T> {
     pub fn new(sources: &'static [&'static str], compile: fn(&[Vec<Arc<Object>>]) -> T) -> Self {
+        Self::of_group(CONFIGURATION_GROUP, sources, compile)
+    }
+
+    /// The same for resources of another group.
+    pub fn of_group(
+        group: &'static str,
+        sources: &'static [&'static str],
+        compile: fn(&[Vec<Arc<Object>>]) -> T,
+    ) -> Self {
         Self {
+            group,
             sources,
             compile,
             caches: OnceCell::new(),
@@ -41,7 +52,7 @@ impl<T> Live<T> {
     }
 
     pub async fn current(&self, registry: &ServedResources) -> Result<Arc<T>, Status> {
-        let caches = self.caches.get_or_try_init(|| start(registry, self.sources)).await?;
+        let caches = self.caches.get_or_try_init(|| start(registry, self.group, self.sources)).await?;
         if let Some(value) = self.unchanged(caches) {
             return Ok(value);
         }
@@ -66,12 +77,12 @@ impl<T> Live<T> {
     }
 }
 
-async fn start(registry: &ServedResources, sources: &[&str]) -> Result<Vec<Arc<Cache>>, Status> {
+async fn start(registry: &ServedResources, group: &str, sources: &[&str]) -> Result<Vec<Arc<Cache>>, Status> {
     let snapshot = registry.snapshot();
     let mut caches = Vec::new();
     for plural in sources {
         // A server without these kinds has none of these objects.
-        let Some(resource) = snapshot.find_any_version(&GroupResource::new(CONFIGURATION_GROUP, *plural)) else {
+        let Some(resource) = snapshot.find_any_version(&GroupResource::new(group, *plural)) else {
             return Ok(Vec::new());
         };
         resource.cache.ready().await?;

@@ -10,12 +10,15 @@ pub mod version;
 use std::sync::Arc;
 
 use facts::Facts;
+use object::request::FieldValidation;
 use object::selector::LabelSelector;
 use object::{Object, Status};
 use rule::Rule;
 use serde_json::Value;
 
+use crate::decode::Findings;
 use crate::served_resources::Resource;
+use crate::shape;
 
 /// The group of the configurations themselves; webhooks and policies never match it.
 const CONFIGURATION_GROUP: &str = "admissionregistration.k8s.io";
@@ -133,4 +136,28 @@ pub fn is_exempt(resource: &Resource) -> bool {
                 | "MutatingAdmissionPolicy"
                 | "MutatingAdmissionPolicyBinding"
         )
+}
+
+/// The resource in the version that a webhook or policy sees.
+pub fn shown_resource<'a>(facts: &Facts<'a>, matched: &'a Matched) -> &'a Resource {
+    match matched {
+        Matched::AsAsked => facts.attributes.resource,
+        Matched::As(other) => other,
+    }
+}
+
+/// Gives a changed object the form every other object of its kind has, with defaults.
+pub fn reshape(facts: &Facts<'_>, matched: &Matched, before: &Object, object: Object) -> Result<Object, String> {
+    if object.gvk() != before.gvk() {
+        return Err(format!("the patch changes {} into {}", before.gvk(), object.gvk()));
+    }
+    let resource = shown_resource(facts, matched);
+    if object.gvk() != resource.kind.gvk {
+        return Ok(object);
+    }
+    // The request is not at fault, so the error is not a client error.
+    let gvk = &resource.kind.gvk;
+    let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
+    shape::shape(facts.ctx, resource, object, FieldValidation::Ignore, Findings::default())
+        .map_err(|status| status.message.strip_prefix(&subject).unwrap_or(&status.message).to_owned())
 }

@@ -56,11 +56,11 @@ impl<'p> Refusal<'p> {
     fn of_configuration(policy: &'p Policy, binding: Option<&'p Binding>, problem: String) -> Option<Self> {
         let what = if binding.is_some() { "binding" } else { "policy" };
         let message = format!("failed to configure {what}: {problem}");
-        policy.fails_closed.then_some(Self { policy, binding, message, reason: "Invalid" })
+        policy.base.fails_closed.then_some(Self { policy, binding, message, reason: "Invalid" })
     }
 
     fn to_status(&self, facts: &Facts<'_>, object: Option<&Object>) -> Status {
-        let (policy, message) = (&self.policy.name, &self.message);
+        let (policy, message) = (&self.policy.base.name, &self.message);
         let text = match self.binding {
             Some(binding) => format!(
                 "ValidatingAdmissionPolicy '{policy}' with binding '{}' denied request: {message}",
@@ -89,7 +89,7 @@ async fn apply<'p>(
     object: Option<&Object>,
     refusals: &mut Vec<Refusal<'p>>,
 ) -> Result<(), Status> {
-    let matched = match policy.criteria.matches(facts, object).await {
+    let matched = match policy.base.criteria.matches(facts, object).await {
         Ok(Some(matched)) => matched,
         Ok(None) => return Ok(()),
         Err(status) => {
@@ -97,7 +97,7 @@ async fn apply<'p>(
             return Ok(());
         }
     };
-    if let Some(kind) = &policy.param_kind
+    if let Some(kind) = &policy.base.param_kind
         && facts.scope.resources.registry.snapshot().find_kind(kind).is_none()
     {
         let problem = format!("failed to find resource referenced by paramKind: '{kind}'");
@@ -105,7 +105,7 @@ async fn apply<'p>(
         return Ok(());
     }
     let mut notes = Notes::new();
-    for binding in &policy.bindings {
+    for binding in &policy.base.bindings {
         match outcomes(facts, policy, binding, &matched, object).await? {
             Ok(outcomes) => {
                 for outcome in outcomes {
@@ -116,7 +116,7 @@ async fn apply<'p>(
         }
     }
     for (key, values) in notes {
-        facts.ctx.annotate_audit(format!("{}/{key}", policy.name), values.join(", "));
+        facts.ctx.annotate_audit(format!("{}/{key}", policy.base.name), values.join(", "));
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ async fn outcomes(
             Err(status) => return Ok(Err(status.message)),
         }
     }
-    let params = match params::collect(facts, policy, binding).await {
+    let params = match params::collect(facts, &policy.base, binding).await {
         Ok(params) => params,
         Err(problem) => return Ok(Err(problem)),
     };
@@ -153,11 +153,11 @@ async fn outcomes(
         }
     }
     let in_namespace = !facts.namespace.is_empty() && !facts.is_about_namespace();
-    let namespace = match policy.asks_namespace && in_namespace {
+    let namespace = match policy.base.asks_namespace && in_namespace {
         true => Some(show_namespace(&*facts.namespace_object().await?)),
         false => None,
     };
-    let rights = if policy.asks_rights { Some(Rights::of(facts).await?) } else { None };
+    let rights = if policy.base.asks_rights { Some(Rights::of(facts).await?) } else { None };
     let request = admission_request(facts, matched, object);
     let each = params.iter().map(|params| {
         let shown =
@@ -187,7 +187,7 @@ fn act<'p>(
                 }),
                 "Warn" => facts.ctx.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
-                    policy.name, binding.name, denial.message
+                    policy.base.name, binding.name, denial.message
                 )),
                 "Audit" => audit(facts, policy, binding, &denial),
                 _ => {}
@@ -213,7 +213,7 @@ fn act<'p>(
 fn audit(facts: &Facts<'_>, policy: &Policy, binding: &Binding, denial: &Denial) {
     let failure = AuditedFailure {
         message: &denial.message,
-        policy: &policy.name,
+        policy: &policy.base.name,
         binding: &binding.name,
         expression_index: denial.index,
         validation_actions: &binding.actions,
@@ -233,7 +233,7 @@ fn cut(mut value: String) -> String {
 }
 
 /// The parts of a namespace that expressions may read.
-fn show_namespace(namespace: &Object) -> Map<String, Value> {
+pub(super) fn show_namespace(namespace: &Object) -> Map<String, Value> {
     const METADATA: &[&str] = &[
         "name",
         "generateName",

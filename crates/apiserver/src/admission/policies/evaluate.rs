@@ -41,7 +41,10 @@ pub struct Outcome {
 
 impl<'a> Subject<'a> {
     fn activation(&self, policy: &Policy) -> Activation<'a> {
-        self.shown.activation().with("params", map(self.params)).with_composed("variables", policy.variables.clone())
+        self.shown
+            .activation()
+            .with("params", map(self.params))
+            .with_composed("variables", policy.base.variables.clone())
     }
 
     fn with_rights(&self, policy: &Policy) -> Activation<'a> {
@@ -54,8 +57,8 @@ impl<'a> Subject<'a> {
 }
 
 pub fn evaluate(policy: &Policy, subject: &Subject<'_>) -> Outcome {
-    if !policy.conditions.is_empty() {
-        match policy.conditions.hold(&subject.with_rights(policy)) {
+    if !policy.base.conditions.is_empty() {
+        match policy.base.conditions.hold(&subject.with_rights(policy)) {
             Ok(true) => {}
             Ok(false) => return Outcome::default(),
             Err(problem) => return Outcome::failed(policy, problem),
@@ -75,7 +78,7 @@ pub fn evaluate(policy: &Policy, subject: &Subject<'_>) -> Outcome {
 impl Outcome {
     /// The policy as a whole could not be evaluated.
     fn failed(policy: &Policy, message: String) -> Self {
-        let denials = if policy.fails_closed { vec![Denial::of_failure(0, message)] } else { Vec::new() };
+        let denials = if policy.base.fails_closed { vec![Denial::of_failure(0, message)] } else { Vec::new() };
         Self { denials, annotations: Vec::new() }
     }
 }
@@ -95,7 +98,7 @@ fn validate(policy: &Policy, subject: &Subject<'_>) -> Result<Vec<Denial>, Strin
         match validation.expression.eval(&variables, &mut budget) {
             Ok(Value::Bool(true)) => {}
             Ok(_) => broken.push((index, validation)),
-            Err(Failure::Expression(problem)) if policy.fails_closed => {
+            Err(Failure::Expression(problem)) if policy.base.fails_closed => {
                 denials.push(Denial::of_failure(index, problem));
             }
             Err(Failure::Expression(_)) => {}
@@ -107,7 +110,7 @@ fn validate(policy: &Policy, subject: &Subject<'_>) -> Result<Vec<Denial>, Strin
     for (index, validation) in broken {
         match message(validation, &variables, &mut budget) {
             Ok(message) => denials.push(Denial { index, message, reason: validation.reason }),
-            Err(problem) if policy.fails_closed => {
+            Err(problem) if policy.base.fails_closed => {
                 denials.push(Denial::of_failure(index, format!("failed messageExpression: {problem}")));
             }
             Err(_) => {}
@@ -147,7 +150,9 @@ fn annotate(policy: &Policy, subject: &Subject<'_>) -> Result<Vec<Annotation>, S
             }
             Ok(Value::Null) => {}
             Ok(other) => annotations.push(Annotation::Failed(unsupported(expression, &other))),
-            Err(Failure::Expression(problem)) if policy.fails_closed => annotations.push(Annotation::Failed(problem)),
+            Err(Failure::Expression(problem)) if policy.base.fails_closed => {
+                annotations.push(Annotation::Failed(problem))
+            }
             Err(Failure::Expression(_)) => {}
             Err(Failure::Budget(problem)) => return Err(problem),
         }

@@ -1,13 +1,17 @@
-//! ValidatingAdmissionPolicies: rules in CEL that refuse a write, warn about it or note it in the audit record.
+//! Admission policies in CEL. ValidatingAdmissionPolicies refuse a write, warn about it or note it in the audit record;
+//! MutatingAdmissionPolicies change it.
 
 mod dispatch;
 mod evaluate;
+mod mutating;
 mod params;
 mod policy;
 
 use async_trait::async_trait;
 use object::{Object, Status};
 use policy::Policy;
+
+pub use mutating::{MutatingPolicies, PolicyRounds};
 
 use super::dynamic::facts::Facts;
 use super::dynamic::is_exempt;

@@ -6,7 +6,7 @@ use object::Object;
 use object::selector::LabelSelector;
 use serde_json::Value;
 
-use super::policy::{Binding, Policy};
+use super::policy::{Binding, PolicyBase};
 use crate::admission::dynamic::facts::Facts;
 use crate::cache::Filter;
 use crate::convert;
@@ -15,7 +15,7 @@ use crate::served_resources::Resource;
 /// The policy is evaluated once for each; `None` stands for `params` being null.
 pub async fn collect(
     facts: &Facts<'_>,
-    policy: &Policy,
+    policy: &PolicyBase,
     binding: &Binding,
 ) -> Result<Vec<Option<Arc<Object>>>, String> {
     let (Some(kind), Some(reference)) = (&policy.param_kind, &binding.param_ref) else { return Ok(vec![None]) };

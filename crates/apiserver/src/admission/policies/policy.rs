@@ -13,7 +13,8 @@ use crate::admission::dynamic::conditions::{Conditions, Expression};
 /// A policy's own variables, by name and in order.
 type Variables = Vec<(String, Program)>;
 
-pub struct Policy {
+/// The parts of policies that do not depend on what they do with a write.
+pub struct PolicyBase {
     pub name: String,
     pub criteria: Criteria,
     /// The kind of the policy's parameters.
@@ -21,12 +22,16 @@ pub struct Policy {
     pub fails_closed: bool,
     pub conditions: Conditions,
     pub variables: Variables,
-    pub validations: Vec<Validation>,
-    /// Keys and expressions of the values.
-    pub annotations: Vec<(String, Expression)>,
     pub bindings: Vec<Binding>,
     pub asks_rights: bool,
     pub asks_namespace: bool,
+}
+
+pub struct Policy {
+    pub base: PolicyBase,
+    pub validations: Vec<Validation>,
+    /// Keys and expressions of the values.
+    pub annotations: Vec<(String, Expression)>,
 }
 
 pub struct Validation {
@@ -45,28 +50,67 @@ pub struct Binding {
     pub actions: Vec<String>,
 }
 
-/// Policies in the order of their names; one without a binding does nothing and is left out.
+/// Policies in the order of their names.
 pub fn compile(objects: &[Vec<Arc<Object>>]) -> Vec<Policy> {
-    let [policies, bindings] = objects else { return Vec::new() };
+    bound(objects).map(|(policy, bindings)| Policy::read(policy, bindings)).collect()
+}
+
+/// Policies with their bindings; one without a binding does nothing and is left out.
+pub fn bound(objects: &[Vec<Arc<Object>>]) -> impl Iterator<Item = (&Object, Vec<Binding>)> {
+    let (policies, bindings) = match objects {
+        [policies, bindings] => (&policies[..], &bindings[..]),
+        _ => (&[][..], &[][..]),
+    };
     let bound = |policy: &Object| -> Vec<Binding> {
         let own = bindings.iter().filter(|binding| binding.str_at(&["spec", "policyName"]) == policy.name());
         own.map(|binding| Binding::read(binding)).collect()
     };
-    let used = policies.iter().map(|policy| (policy, bound(policy))).filter(|(_, bindings)| !bindings.is_empty());
-    used.map(|(policy, bindings)| Policy::read(policy, bindings)).collect()
+    policies.iter().map(move |policy| (&**policy, bound(policy))).filter(|(_, bindings)| !bindings.is_empty())
 }
 
-impl Policy {
-    fn read(policy: &Object, bindings: Vec<Binding>) -> Self {
-        let spec = policy.get(&["spec"]).cloned().unwrap_or(Value::Null);
+impl PolicyBase {
+    /// Reads the common parts. Also returns the environment's scope and the types of the policy's own variables.
+    pub fn read(policy: &Object, bindings: Vec<Binding>) -> (Self, ExpressionScope, Vec<(String, Type)>) {
+        let spec = policy.get(&["spec"]).unwrap_or(&Value::Null);
         let param_kind = read_param_kind(&spec["paramKind"]);
         let scope = ExpressionScope { params: param_kind.is_some(), authorizer: true };
         let conditions = Conditions::compile(&scope.environment().build(), &spec["matchConditions"]);
         let (variables, known) = compile_variables(scope, &spec["variables"]);
+        let base = Self {
+            name: policy.name().to_owned(),
+            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            param_kind,
+            fails_closed: spec["failurePolicy"] != "Ignore",
+            conditions,
+            variables,
+            bindings,
+            asks_rights: false,
+            asks_namespace: false,
+        };
+        (base, scope, known)
+    }
+
+    /// Notes what the policy's expressions read besides the write: conditions, variables and these.
+    pub fn note_reads<'e>(&mut self, expressions: impl Iterator<Item = &'e Expression> + Clone) {
+        let reads = |names: &[&str]| {
+            let reads_any = |expression: &Expression| names.iter().any(|name| expression.uses(name));
+            names.iter().any(|name| self.variables.iter().any(|(_, program)| program.uses_variable(name)))
+                || self.conditions.expressions().iter().any(reads_any)
+                || expressions.clone().any(reads_any)
+        };
+        let (rights, namespace) = (reads(&["authorizer", "authorizer.requestResource"]), reads(&["namespaceObject"]));
+        self.asks_rights = rights;
+        self.asks_namespace = namespace;
+    }
+}
+
+impl Policy {
+    fn read(policy: &Object, bindings: Vec<Binding>) -> Self {
+        let (mut base, scope, known) = PolicyBase::read(policy, bindings);
         let env = scope.with_variables(&known);
         let message_env = ExpressionScope { authorizer: false, ..scope }.with_variables(&known);
-        let list = |key: &str| spec[key].as_array().map(Vec::as_slice).unwrap_or_default();
-        let validations = list("validations").iter().map(|validation| Validation {
+        let list = |key: &str| policy.items(&["spec", key]).iter();
+        let validations = list("validations").map(|validation| Validation {
             expression: Expression::compile(&env, text(validation, "expression")),
             message: text(validation, "message").to_owned(),
             message_expression: Some(text(validation, "messageExpression"))
@@ -75,37 +119,14 @@ impl Policy {
             reason: known_reason(text(validation, "reason")),
         });
         let validations: Vec<Validation> = validations.collect();
-        let annotations = list("auditAnnotations").iter().map(|annotation| {
+        let annotations = list("auditAnnotations").map(|annotation| {
             (text(annotation, "key").to_owned(), Expression::compile(&env, text(annotation, "valueExpression")))
         });
         let annotations: Vec<(String, Expression)> = annotations.collect();
-        let mut policy = Self {
-            name: policy.name().to_owned(),
-            criteria: Criteria::of_policy(&spec["matchConstraints"]),
-            param_kind,
-            fails_closed: spec["failurePolicy"] != "Ignore",
-            conditions,
-            variables,
-            validations,
-            annotations,
-            bindings,
-            asks_rights: false,
-            asks_namespace: false,
-        };
-        policy.asks_rights = policy.uses(&["authorizer", "authorizer.requestResource"]);
-        policy.asks_namespace = policy.uses(&["namespaceObject"]);
-        policy
-    }
-
-    /// Returns true when any of its expressions reads one of the variables.
-    fn uses(&self, names: &[&str]) -> bool {
-        let messages = self.validations.iter().filter_map(|validation| validation.message_expression.as_ref());
-        let mut expressions = (self.conditions.expressions().iter())
-            .chain(self.validations.iter().map(|validation| &validation.expression))
-            .chain(messages)
-            .chain(self.annotations.iter().map(|(_, expression)| expression));
-        names.iter().any(|name| self.variables.iter().any(|(_, program)| program.uses_variable(name)))
-            || expressions.any(|expression| names.iter().any(|name| expression.uses(name)))
+        let messages = validations.iter().filter_map(|validation| validation.message_expression.as_ref());
+        let own = validations.iter().map(|validation| &validation.expression);
+        base.note_reads(own.chain(messages).chain(annotations.iter().map(|(_, expression)| expression)));
+        Self { base, validations, annotations }
     }
 }
 
@@ -139,7 +160,7 @@ fn read_param_kind(kind: &Value) -> Option<GroupVersionKind> {
     Some(GroupVersion::parse(text(kind, "apiVersion"))?.kind(name))
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 

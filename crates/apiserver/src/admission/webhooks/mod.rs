@@ -55,7 +55,9 @@ impl Admission for MutatingWebhooks {
         object: &mut Object,
     ) -> Result<(), Status> {
         let hooks = self.hooks.current(scope.resources.registry).await?;
-        if hooks.is_empty() || is_exempt(attributes.resource) {
+        // Changes of policies need the second round even without a webhook.
+        let idle = hooks.is_empty() && !attributes.policy_rounds.changed();
+        if idle || is_exempt(attributes.resource) {
             return Ok(());
         }
         mutating::run(&Facts::new(scope, ctx, attributes), &hooks, object).await

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use object::request::FieldValidation;
 use object::{Object, Status, patch};
 use serde_json::{Value, json};
 
 use super::call::{CallError, Role, call};
 use super::hook::{Hook, Seen};
 use crate::admission::dynamic::facts::Facts;
-use crate::admission::dynamic::{Matched, version};
-use crate::verbs::shape;
+use crate::admission::dynamic::{Matched, reshape, version};
 
 /// The state of the calls so far, by the index of the webhook.
 #[derive(Default)]
@@ -33,10 +31,10 @@ impl Rounds {
 pub async fn run(facts: &Facts<'_>, hooks: &[Hook], object: &mut Object) -> Result<(), Status> {
     let mut rounds = Rounds::default();
     run_round(facts, hooks, object, &mut rounds).await?;
-    if !rounds.changed {
+    if !rounds.changed && !facts.attributes.policy_rounds.changed() {
         return Ok(());
     }
-    // The server's own steps complete the changes of webhooks. If they changed anything, webhooks with reinvocation
+    // The server's own steps complete the changes of policies and webhooks. If they changed anything, webhooks with reinvocation
     // are called again.
     let before = object.clone();
     let chain = facts.scope.chain;
@@ -98,7 +96,7 @@ fn settle(facts: &Facts<'_>, hook: &Hook, mark: &str, asked: Result<bool, CallEr
             if hook.fails_closed {
                 return Err(Status::internal(text));
             }
-            tracing::warn!(webhook = hook.name, problem = text, "passed over, as its failure policy says");
+            tracing::warn!(webhook = hook.name, problem = text, "webhook failed, ignored by failurePolicy");
             facts.ctx.annotate_audit(format!("failed-open.mutation.webhook.admission.k8s.io/{mark}"), &hook.name);
             false
         }
@@ -142,19 +140,5 @@ fn apply(facts: &Facts<'_>, matched: &Matched, before: &Object, patch: &Value) -
     let mut value = before.to_value();
     patch::json::apply(&mut value, patch).map_err(|error| blame(before, patch, &error))?;
     let object = Object::from_value(value).ok_or("the patched object is not a JSON object")?;
-    if object.gvk() != before.gvk() {
-        return Err(format!("the patch changes {} into {}", before.gvk(), object.gvk()));
-    }
-    let resource = match matched {
-        Matched::AsAsked => facts.attributes.resource,
-        Matched::As(other) => other,
-    };
-    if object.gvk() != resource.kind.gvk {
-        return Ok(object);
-    }
-    // The request is not at fault, so the error is not a client error.
-    let gvk = &resource.kind.gvk;
-    let subject = format!("{} in version {:?} cannot be handled as a {}: ", gvk.kind, gvk.version, gvk.kind);
-    shape::shape(facts.ctx, resource, object, FieldValidation::Ignore, Vec::new())
-        .map_err(|status| status.message.strip_prefix(&subject).unwrap_or(&status.message).to_owned())
+    reshape(facts, matched, before, object)
 }

@@ -35,7 +35,7 @@ async fn ask(
             if hook.fails_closed {
                 return Err(Status::internal(text));
             }
-            tracing::warn!(webhook = hook.name, problem = text, "passed over, as its failure policy says");
+            tracing::warn!(webhook = hook.name, problem = text, "webhook failed, ignored by failurePolicy");
             let key = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}");
             facts.ctx.annotate_audit(key, &hook.name);
             Ok(())
