@@ -340,7 +340,7 @@ fn update_metrics(
                 targets.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
             let colon = if binding.key.namespace.is_empty() { "" } else { ":" };
             let text = format!("{SUCCESS_MESSAGE} Result{colon} {{{}}}", list.join(", "));
-            scheduler.tell_success(&binding.object, &text);
+            scheduler.record_success(&binding.object, &text);
         }
         Ok(_) if report.is_scheduled => {}
         _ => scheduler.record_failure(&binding.object, &report.message),

@@ -47,8 +47,8 @@ pub struct Shrink {
 /// One value if the binding has unschedulable replicas.
 pub fn is_unschedulable(binding: &Object) -> Vec<()> {
     let items = binding.items(&["status", "aggregatedStatus"]);
-    let tells = |item: &Value| item["status"].get(STATUS_UNSCHEDULABLE).is_some();
-    if items.iter().any(tells) { vec![()] } else { Vec::new() }
+    let has_unschedulable = |item: &Value| item["status"].get(STATUS_UNSCHEDULABLE).is_some();
+    if items.iter().any(has_unschedulable) { vec![()] } else { Vec::new() }
 }
 
 /// Runs the descheduler periodically until dropped.
@@ -171,8 +171,8 @@ mod tests {
     #[track_caller]
     fn check(given: i32, ready: i64, waiting: &[(&str, i64)], expected: i32) {
         let targets = [
-            TargetCluster { name: "m1".to_owned(), replicas: given },
-            TargetCluster { name: "m2".to_owned(), replicas: 1 },
+            TargetCluster { name: "m1".to_owned(), replicas: given, ..TargetCluster::default() },
+            TargetCluster { name: "m2".to_owned(), replicas: 1, ..TargetCluster::default() },
         ];
         let since: serde_json::Map<String, Value> = waiting.iter().map(|(t, n)| ((*t).to_owned(), json!(n))).collect();
         let total: i64 = waiting.iter().map(|(_, pods)| pods).sum();

@@ -168,7 +168,7 @@ impl PlannedReturn {
         spec.graceful_eviction_tasks.extend(self.unwell.iter().map(|name| passed_over(name)));
         // The first affinity group is the preferred one.
         let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
-        let request = Request { spec: &spec, status: &status, peers, options: &scheduler.options };
+        let request = Request { spec: &spec, status: &status, peers, options: &scheduler.options, answers: None };
         let (decision, explanation) = explain(snapshot, &request);
         let targets = decision.result.as_ref().ok()?;
         targets.iter().any(|target| self.well.contains(&target.name)).then_some((decision, explanation))

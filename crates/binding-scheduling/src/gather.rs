@@ -1,15 +1,17 @@
 //! Reads the inputs of a decision: the binding, its peers, and the clusters with their current capacity.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::policy::ANNOTATION_APPLIED_PLACEMENT;
 use api::work::{BindingSpec, BindingStatus, TargetCluster};
+use estimator::client::EstimateQuery;
 use object::{Object, Status};
 use propagation::binding_scope::check_stored;
 use propagation::failback::forget_holds;
 use reconcile::{Mirror, ObjectKey};
-use scheduler::{ClusterSnapshot, Peers};
+use scheduler::{ClusterSnapshot, Peers, Request};
 use tokio::time::Instant;
 
 use crate::BindingScheduler;
@@ -104,6 +106,33 @@ impl BindingScheduler {
             snapshot.settle();
         }
         snapshot.settle_clusters();
+    }
+
+    /// Asks the estimators of the clusters that the binding could be placed in. `None` if none is asked.
+    pub async fn gather_answers(&self, key: &ObjectKey) -> Option<BTreeMap<String, i32>> {
+        let estimators = self.estimators.as_ref()?;
+        let object = self.mirror_of(key).get(key).filter(|object| !object.is_deleting())?;
+        // The decision reports bindings that cannot be read.
+        let binding = Binding::read(&object).ok()?;
+        let Binding { spec, status, .. } = &binding;
+        if spec.replicas == 0 && spec.components.is_empty() {
+            return None;
+        }
+        let (clusters, assumed) = {
+            let peers = self.gather_peers(&binding);
+            let mut snapshot = self.snapshot.lock();
+            self.refresh_capacity(&mut snapshot);
+            scheduler::need(&snapshot, spec, status, binding.applied_placement(), &self.options)?;
+            let request = Request { spec, status, peers: &peers, options: &self.options, answers: None };
+            let mut clusters = scheduler::candidates(&snapshot, &request);
+            clusters.retain(|cluster| !(estimators.skips_pull() && snapshot.is_pull(cluster)));
+            let assumed = clusters.iter().map(|cluster| (cluster.clone(), snapshot.assumed_in(cluster)));
+            let assumed: BTreeMap<_, _> = assumed.filter(|(_, workloads)| !workloads.is_empty()).collect();
+            (clusters, assumed)
+        };
+        let is_set = scheduler::places_whole_sets(spec, &self.options);
+        let query = EstimateQuery { resource: &spec.resource, spec, is_set, assumed };
+        Some(estimators.ask(&clusters, &query).await)
     }
 
     /// Returns the clusters of the other bindings in the same groups, including pending placements.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
+use estimator::client::{EstimatorSettings, Estimators};
 use parking_lot::Mutex;
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
@@ -63,6 +64,8 @@ pub struct SchedulingSettings {
     pub empty_workload_propagation: bool,
     /// Estimate capacity from the nodes of watched members in addition to their resource summaries.
     pub estimate_from_nodes: bool,
+    /// Settings for asking the estimators of members; `None` does not ask them.
+    pub estimators: Option<EstimatorSettings>,
     /// Descheduler settings; `None` disables the descheduler.
     pub descheduling: Option<Descheduling>,
     /// Maximum number of concurrent placement writes.
@@ -76,6 +79,7 @@ impl Default for SchedulingSettings {
             plugins: vec!["*".to_owned()],
             empty_workload_propagation: false,
             estimate_from_nodes: true,
+            estimators: None,
             descheduling: None,
             writes_at_once: 64,
         }
@@ -102,6 +106,8 @@ struct BindingScheduler {
     clusters: Mirror,
     snapshot: Mutex<ClusterSnapshot>,
     capacity: Mutex<CapacityRefresh>,
+    /// Estimators of members, if they are asked.
+    estimators: Option<Arc<Estimators>>,
     pending: Mutex<PendingPlacements>,
     recorder: Recorder,
     /// Records descheduling events.
@@ -128,6 +134,9 @@ pub async fn run(parts: SchedulingDeps, cancel: CancellationToken) {
         () = cancel.cancelled() => return,
     }
     scheduler.load_clusters();
+    if scheduler.estimators.is_some() {
+        scheduler.snapshot.lock().keep_assumed();
+    }
     let watching = async {
         tokio::join!(
             triggers::watch_clusters(&scheduler),
@@ -189,6 +198,7 @@ impl BindingScheduler {
             snapshot: Mutex::default(),
             capacity: Mutex::default(),
             pending: Mutex::default(),
+            estimators: estimators_of(&settings, &client),
             client,
             member_capacity,
             decisions,
@@ -198,4 +208,10 @@ impl BindingScheduler {
             options,
         }
     }
+}
+
+fn estimators_of(settings: &SchedulingSettings, client: &ClusterClient) -> Option<Arc<Estimators>> {
+    let estimators = Estimators::new(settings.estimators.clone()?, client.clone());
+    // The flags were checked at start; the files may have changed since.
+    estimators.inspect_err(|error| tracing::error!(%error, "the estimators of members are not asked")).ok()
 }

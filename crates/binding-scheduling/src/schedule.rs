@@ -1,5 +1,6 @@
 //! Decides on bindings one at a time and hands each placement to a writer task.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use plane_state::RecordedDecision;
 use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};
 use scheduler::{
-    ClusterSnapshot, Decision, Explanation, Need, Peers, Request, ScheduleError, ScheduleStage, explain_timed, need,
+    ClusterSnapshot, Decision, Explanation, Need, Request, ScheduleError, ScheduleStage, explain_timed, need,
 };
 use tokio::sync::Semaphore;
 
@@ -27,7 +28,8 @@ pub async fn run(scheduler: &Arc<BindingScheduler>) {
     while let Some(key) = scheduler.queue.next().await {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let started = Instant::now();
-        match scheduler.decide(&key) {
+        let answers = scheduler.gather_answers(&key).await;
+        match scheduler.decide(&key, answers.as_ref()) {
             NextStep::Finish { priority, outcome } => scheduler.queue.finish(&key, priority, outcome),
             NextStep::Write(plan) => {
                 let scheduler = Arc::clone(scheduler);
@@ -89,7 +91,7 @@ enum NextStep {
 }
 
 impl BindingScheduler {
-    fn decide(&self, key: &ObjectKey) -> NextStep {
+    fn decide(&self, key: &ObjectKey, answers: Option<&BTreeMap<String, i32>>) -> NextStep {
         let finish = |outcome: ScheduleOutcome| NextStep::Finish { priority: 0, outcome };
         let Some(object) = self.mirror_of(key).get(key) else { return finish(ScheduleOutcome::Done) };
         let binding = match self.read_binding(key, &object) {
@@ -110,7 +112,10 @@ impl BindingScheduler {
                 false => NextStep::Write(Box::new(PlacementUpdate::noting_only(binding))),
             };
         }
-        let (decision, explanation) = failback.unwrap_or_else(|| self.place(&snapshot, &binding, &peers, reason));
+        let (decision, explanation) = failback.unwrap_or_else(|| {
+            let (spec, status, options) = (&binding.spec, &binding.status, &self.options);
+            self.place(&snapshot, &binding, reason, Request { spec, status, peers: &peers, options, answers })
+        });
         if let Ok(targets) = &decision.result {
             snapshot.reserve(&key.to_string(), &binding.spec, targets, self.clock.now());
         }
@@ -165,10 +170,9 @@ impl BindingScheduler {
         &self,
         snapshot: &ClusterSnapshot,
         binding: &Binding,
-        peers: &Peers,
         reason: Option<Need>,
+        request: Request<'_>,
     ) -> (Decision, Explanation) {
-        let request = Request { spec: &binding.spec, status: &binding.status, peers, options: &self.options };
         let mut laps = StepTimer::new(&self.metrics.scheduling);
         let mut explain = |snapshot: &ClusterSnapshot, request: &Request<'_>| {
             laps.start();
@@ -210,7 +214,7 @@ impl BindingScheduler {
         }
     }
 
-    pub fn tell_success(&self, binding: &Object, message: &str) {
+    pub fn record_success(&self, binding: &Object, message: &str) {
         for about in event_targets(binding) {
             self.recorder.normal(about, "ScheduleBindingSucceed", message);
         }

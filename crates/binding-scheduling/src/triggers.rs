@@ -106,7 +106,12 @@ fn take_in(scheduler: &BindingScheduler, change: &Change) -> Vec<Touched> {
     let mut snapshot = scheduler.snapshot.lock();
     match &change.now {
         Some(now) => put(&mut snapshot, now),
-        None => snapshot.remove(&change.key.name),
+        None => {
+            snapshot.remove(&change.key.name);
+            if let Some(estimators) = &scheduler.estimators {
+                estimators.forget(&change.key.name);
+            }
+        }
     }
     drop(snapshot);
     if change.is_initial {

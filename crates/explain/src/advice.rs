@@ -34,8 +34,8 @@ impl Advisor<'_> {
         let object = self.object();
         Some(match reason {
             Reason::TemplateMissing => format!(
-                "apply it to the control plane. If a member runs it already, `flotilla get {object} -s members` shows \
-                 which, and `flotilla promote {object} -C CLUSTER` adds it to the control plane"
+                "apply it to the control plane. If a member runs it already, \
+                 `flotilla get {object} -s members --ignore-not-found` shows which, and `flotilla promote {object} -C CLUSTER` adds it to the control plane"
             ),
             Reason::ApiNotPropagated { is_cluster: true } => {
                 format!("`flotilla describe cluster {}` shows its state", self.subject.name)
@@ -49,7 +49,7 @@ impl Advisor<'_> {
                 self.subject.name
             ),
             Reason::NamespaceNotSynced { why: NotSynced::Flag } | Reason::NamespaceSkipped => {
-                "use another namespace, or change --skipped-propagating-namespaces of `flotilla server`".to_owned()
+                "use another namespace, or change --skipped-propagating-namespaces of the server".to_owned()
             }
             Reason::NoPolicy { has_near_miss } => self.no_policy(*has_near_miss),
             Reason::PolicySelectsOther => {
@@ -131,7 +131,7 @@ impl Advisor<'_> {
                         format!("lower the weight of {cluster} in the policy: {edit}")
                     }
                     (ReplicaDivision::ByCapacity, _) => format!(
-                        "let `flotilla server --descheduler` move the {replicas} to other clusters (Deployments only)"
+                        "start the server with --descheduler, which moves the {replicas} to other clusters (Deployments only)"
                     ),
                 };
                 format!("add nodes to {cluster}, {lower}, or {elsewhere}")
@@ -193,7 +193,8 @@ impl Advisor<'_> {
                  {cluster} again"
             ),
             ApplyFailure::Interpreter => {
-                "its resource interpreter fails: test its customization with `flotilla interpret`".to_owned()
+                "its resource interpreter fails: check its customization with `flotilla interpret -f FILE --check`"
+                    .to_owned()
             }
             ApplyFailure::Invalid | ApplyFailure::Other => {
                 format!("correct the object, or use an OverridePolicy for {cluster}; it is retried")
@@ -288,7 +289,8 @@ fn remove_taints(cluster: &str, taints: &[Taint]) -> String {
 }
 
 fn not_ready(cluster: &str, eviction: PendingEviction) -> String {
-    format!("`flotilla describe cluster {cluster}` shows why it is not ready; until it is, {eviction}")
+    let then = if eviction == PendingEviction::Never { "until it is" } else { "if it stays so" };
+    format!("`flotilla describe cluster {cluster}` shows why it is not ready; {then}, {eviction}")
 }
 
 fn eviction_pending(cluster: &str, taints: &[Taint], eviction: PendingEviction) -> String {

@@ -30,7 +30,7 @@ pub struct Simulation {
     pub ok: bool,
     pub totals: Totals,
     /// All workloads of the cluster, in the order they would be moved.
-    pub bindings: Vec<Fate>,
+    pub bindings: Vec<WorkloadEffect>,
     /// Replicas each of the other clusters would get.
     pub gains: BTreeMap<String, i64>,
     /// Additional notes for the reader.
@@ -48,7 +48,8 @@ pub struct Totals {
     pub stays: usize,
     pub does_not_fit: usize,
     pub replicas_moved: i64,
-    pub replicas_without_room: i64,
+    #[serde(rename = "replicasWithoutRoom")]
+    pub replicas_unplaced: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,7 +65,7 @@ pub enum FailoverEffect {
 /// The predicted result for one workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Fate {
+pub struct WorkloadEffect {
     pub subject: Subject,
     pub verdict: FailoverEffect,
     /// Its replicas in the cluster.
@@ -73,8 +74,8 @@ pub struct Fate {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<TargetCluster>,
     /// Replicas that would be placed without enough capacity, or nowhere.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub without_room: i64,
+    #[serde(rename = "withoutRoom", skip_serializing_if = "is_zero")]
+    pub unplaced: i64,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -111,74 +112,83 @@ impl Explainer {
         Ok(simulation)
     }
 
-    fn lose(&self, snapshot: &mut ClusterSnapshot, binding: &Arc<Object>, cluster: &str) -> Result<Fate, Status> {
+    fn lose(
+        &self,
+        snapshot: &mut ClusterSnapshot,
+        binding: &Arc<Object>,
+        cluster: &str,
+    ) -> Result<WorkloadEffect, Status> {
         let mut spec: BindingSpec = api::read(binding)?;
         let status: BindingStatus = api::read_at(binding, &["status"])?;
         let replicas = spec.target(cluster).map_or(0, |target| target.replicas);
-        let mut fate = Fate {
+        let mut effect = WorkloadEffect {
             subject: subject_of(&spec),
             verdict: FailoverEffect::Moves,
             replicas,
             to: vec![],
-            without_room: 0,
+            unplaced: 0,
             reason: String::new(),
         };
         let tolerations = spec.placement.as_ref().map(|own| own.cluster_tolerations.as_slice()).unwrap_or_default();
         if tolerates_forever(tolerations) {
-            fate.verdict = FailoverEffect::Stays;
-            "its placement tolerates a lost cluster indefinitely".clone_into(&mut fate.reason);
-            return Ok(fate);
+            effect.verdict = FailoverEffect::Stays;
+            "its placement tolerates a lost cluster indefinitely".clone_into(&mut effect.reason);
+            return Ok(effect);
         }
         spec.clusters.retain(|target| target.name != cluster);
         let task = GracefulEvictionTask { from_cluster: cluster.to_owned(), ..GracefulEvictionTask::default() };
         spec.graceful_eviction_tasks.push(task);
         let (peers, options) = (Peers::default(), SchedulerOptions::new(&self.parts.features));
-        let request = Request { spec: &spec, status: &status, peers: &peers, options: &options };
+        let request = Request { spec: &spec, status: &status, peers: &peers, options: &options, answers: None };
         let (decision, explanation) = explain(snapshot, &request);
         match decision.result {
             Err(error) => {
                 // The other copies of a duplicated workload are not touched.
                 let is_elsewhere =
                     !spec.clusters.is_empty() && !spec.placement.as_ref().is_some_and(|p| p.is_divided());
-                fate.verdict = if is_elsewhere { FailoverEffect::Covered } else { FailoverEffect::DoesNotFit };
-                fate.without_room = if is_elsewhere { 0 } else { i64::from(replicas) };
-                fate.reason = error.to_string();
+                effect.verdict = if is_elsewhere { FailoverEffect::Covered } else { FailoverEffect::DoesNotFit };
+                effect.unplaced = if is_elsewhere { 0 } else { i64::from(replicas) };
+                effect.reason = error.to_string();
             }
             Ok(targets) => {
-                fate.judge(&spec, &targets, &explanation);
+                effect.judge(&spec, &targets, &explanation);
                 let key = format!("{}/{}", binding.namespace(), binding.name());
                 snapshot.reserve(&key, &spec, &targets, Timestamp::UNIX_EPOCH);
             }
         }
-        Ok(fate)
+        Ok(effect)
     }
 }
 
 impl Simulation {
-    fn add(&mut self, fate: Fate) {
-        let count = match fate.verdict {
+    fn add(&mut self, effect: WorkloadEffect) {
+        let count = match effect.verdict {
             FailoverEffect::Moves => &mut self.totals.moves,
             FailoverEffect::Covered => &mut self.totals.covered,
             FailoverEffect::Stays => &mut self.totals.stays,
             FailoverEffect::DoesNotFit => &mut self.totals.does_not_fit,
         };
         *count += 1;
-        self.totals.replicas_without_room += fate.without_room;
-        for target in &fate.to {
+        self.totals.replicas_unplaced += effect.unplaced;
+        for target in &effect.to {
             *self.gains.entry(target.name.clone()).or_default() += i64::from(target.replicas);
             self.totals.replicas_moved += i64::from(target.replicas);
         }
-        self.bindings.push(fate);
+        self.bindings.push(effect);
     }
 }
 
-impl Fate {
+impl WorkloadEffect {
     /// The clusters' gains, and how much of that exceeds their capacity: static weights ignore capacity.
     fn judge(&mut self, spec: &BindingSpec, targets: &[TargetCluster], explanation: &Explanation) {
         let gained = targets.iter().filter_map(|target| {
             let had = spec.target(&target.name).map(|had| had.replicas);
             let more = target.replicas - had.unwrap_or(0);
-            (had.is_none() || more > 0).then(|| TargetCluster { name: target.name.clone(), replicas: more })
+            (had.is_none() || more > 0).then(|| TargetCluster {
+                name: target.name.clone(),
+                replicas: more,
+                ..TargetCluster::default()
+            })
         });
         self.to = gained.collect();
         if self.to.is_empty() {
@@ -195,7 +205,7 @@ impl Fate {
         for target in &self.to {
             let lacking = i64::from(target.replicas) - i64::from(capacity(&target.name));
             if lacking > 0 {
-                self.without_room += lacking;
+                self.unplaced += lacking;
                 tight.push(format!(
                     "{} has capacity for {} of {}",
                     target.name,

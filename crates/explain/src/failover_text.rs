@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::failover::{FailoverEffect, Fate, Simulation};
+use crate::failover::{FailoverEffect, Simulation, WorkloadEffect};
 
 /// The summary first, then a table of all workloads, those with problems on top.
 pub fn text(simulation: &Simulation) -> String {
@@ -11,7 +11,7 @@ pub fn text(simulation: &Simulation) -> String {
     let parts = [
         count(totals.does_not_fit, "would not fit"),
         count(totals.moves, "would move"),
-        count(totals.covered, "run elsewhere already"),
+        count(totals.covered, "covered by other clusters"),
         count(totals.stays, "would stay"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -24,10 +24,10 @@ pub fn text(simulation: &Simulation) -> String {
     if simulation.bindings.is_empty() {
         return text;
     }
-    let mut fates: Vec<&Fate> = simulation.bindings.iter().collect();
-    fates.sort_by_key(|fate| fate.verdict != FailoverEffect::DoesNotFit);
+    let mut effects: Vec<&WorkloadEffect> = simulation.bindings.iter().collect();
+    effects.sort_by_key(|effect| effect.verdict != FailoverEffect::DoesNotFit);
     let header = ["NAMESPACE", "WORKLOAD", "REPLICAS", "WHAT", "TO", "WHY"].map(str::to_owned);
-    let rows: Vec<[String; 6]> = std::iter::once(header).chain(fates.into_iter().map(row)).collect();
+    let rows: Vec<[String; 6]> = std::iter::once(header).chain(effects.into_iter().map(row)).collect();
     text.push('\n');
     text.push_str(&aligned(&rows));
     if !simulation.gains.is_empty() {
@@ -37,25 +37,25 @@ pub fn text(simulation: &Simulation) -> String {
     text
 }
 
-fn row(fate: &Fate) -> [String; 6] {
-    let what = match fate.verdict {
+fn row(effect: &WorkloadEffect) -> [String; 6] {
+    let what = match effect.verdict {
         FailoverEffect::Moves => "moves",
         FailoverEffect::Covered => "covered",
         FailoverEffect::Stays => "stays",
         FailoverEffect::DoesNotFit => "DOES NOT FIT",
     };
-    let to = fate.to.iter().map(|target| match target.replicas {
+    let to = effect.to.iter().map(|target| match target.replicas {
         0 => target.name.clone(),
         replicas => format!("{} ({replicas})", target.name),
     });
     let to: Vec<String> = to.collect();
     [
-        fate.subject.namespace.clone(),
-        format!("{}/{}", fate.subject.kind, fate.subject.name),
-        fate.replicas.to_string(),
+        effect.subject.namespace.clone(),
+        format!("{}/{}", effect.subject.kind, effect.subject.name),
+        effect.replicas.to_string(),
         what.to_owned(),
         if to.is_empty() { "-".to_owned() } else { to.join(", ") },
-        fate.reason.clone(),
+        effect.reason.clone(),
     ]
 }
 

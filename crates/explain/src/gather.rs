@@ -62,7 +62,7 @@ impl Explainer {
         self.mapper.resource_of(&gv.kind(kind)).await
     }
 
-    pub(crate) async fn find_template(&self, subject: &Subject) -> Result<Option<Arc<Object>>, Status> {
+    pub async fn find_template(&self, subject: &Subject) -> Result<Option<Arc<Object>>, Status> {
         let resource = self.resource(&subject.api_version, &subject.kind).await?;
         let target = match resource.namespaced {
             true => ResourceRef::namespaced(&resource.gvr, &subject.namespace, &subject.name),

@@ -39,6 +39,15 @@ pub struct PredictedState {
     pub overrides: Overrides,
     pub clusters: Vec<Arc<Object>>,
     pub snapshot: ClusterSnapshot,
+    /// The caller may read Works, so that the objects of members can be shown before and after.
+    pub shows_manifests: bool,
+}
+
+/// An object of a member before and after a change; `None` where it does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ManifestChange {
+    pub before: Option<Value>,
+    pub after: Option<Value>,
 }
 
 /// The predicted change of the template in one member.
@@ -57,6 +66,9 @@ pub struct Action {
     /// The reason why it would fail.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub problem: String,
+    /// The object itself, if it changes and the caller may read it. Values of Secrets are hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<ManifestChange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +100,17 @@ pub struct Prediction {
 impl Prediction {
     fn problem(text: impl Into<String>) -> Self {
         Self { problem: text.into(), ..Self::default() }
+    }
+
+    /// Size of the objects of members in it.
+    pub fn manifest_bytes(&self) -> usize {
+        let size = |manifest: &Option<Value>| manifest.as_ref().map_or(0, |manifest| manifest.to_string().len());
+        let changes = self.actions.iter().filter_map(|action| action.manifest.as_ref());
+        changes.map(|change| size(&change.before) + size(&change.after)).sum()
+    }
+
+    pub fn drop_manifests(&mut self) {
+        self.actions.iter_mut().for_each(|action| action.manifest = None);
     }
 
     /// Returns true if it can be placed, and delivered to every cluster.
@@ -140,11 +163,16 @@ impl Explainer {
             let action = self.deliver(world, &interpreted, &binding, &spec, &target, &before).await?;
             outcome.actions.push(action);
         }
-        let gone = before.iter().filter(|old| !targets(&spec).iter().any(|new| new.name == old.name));
-        outcome.actions.extend(gone.map(|old| Action {
-            replicas_before: Some(old.replicas).filter(|replicas| *replicas > 0),
-            ..Action::new(&old.name, What::Remove)
-        }));
+        for old in before.iter().filter(|old| !targets(&spec).iter().any(|new| new.name == old.name)) {
+            let mut action = Action::new(&old.name, What::Remove);
+            action.replicas_before = Some(old.replicas).filter(|replicas| *replicas > 0);
+            if world.shows_manifests
+                && let Some(work) = self.work(&old.name, template).await?
+            {
+                action.manifest = Some(ManifestChange::of(first_manifest(&work), None));
+            }
+            outcome.actions.push(action);
+        }
         Ok(outcome)
     }
 
@@ -162,7 +190,7 @@ impl Explainer {
             return;
         }
         let (decision, explanation) =
-            explain(&world.snapshot, &Request { spec, status, peers: &peers, options: &options });
+            explain(&world.snapshot, &Request { spec, status, peers: &peers, options: &options, answers: None });
         outcome.reasons = scheduling::lines(&explanation);
         match decision.result {
             Ok(clusters) => {
@@ -217,7 +245,8 @@ impl Explainer {
             Err(problem) => return Ok(Action { problem, ..action }),
         };
         let Some(existing) = self.work(&target.name, interpreted.template).await? else {
-            return Ok(Action { what: What::Place, ..action });
+            let shown = world.shows_manifests.then(|| ManifestChange::of(None, Some(manifest.0.as_value().clone())));
+            return Ok(Action { what: What::Place, manifest: shown, ..action });
         };
         let (manifest, overrides) = manifest;
         let id = BindingRef::of(binding);
@@ -225,10 +254,11 @@ impl Explainer {
             Delivery { binding: id, spec, cluster: &target.name, manifest, overrides, preserved_labels: None };
         if let Ok(WorkChange::Patch(patch)) = DesiredWork::of_binding(delivery).plan(Some(&existing)) {
             action.what = What::Change;
-            let old = existing.items(&["spec", "workload", "manifests"]).first().cloned().unwrap_or_default();
+            let old = first_manifest(&existing).unwrap_or_default();
             let new = &patch["spec"]["workload"]["manifests"][0];
             if !new.is_null() {
                 differing(&old, new, "", &mut action.fields);
+                action.manifest = world.shows_manifests.then(|| ManifestChange::of(Some(old), Some(new.clone())));
             }
         }
         Ok(action)
@@ -278,6 +308,41 @@ impl Action {
             replicas_after: None,
             fields: Vec::new(),
             problem: String::new(),
+            manifest: None,
+        }
+    }
+}
+
+/// The manifest in a Work; each has one.
+fn first_manifest(work: &Object) -> Option<Value> {
+    work.items(&["spec", "workload", "manifests"]).first().cloned()
+}
+
+impl ManifestChange {
+    /// Hides the values of Secrets but shows which of them change.
+    fn of(mut before: Option<Value>, mut after: Option<Value>) -> Self {
+        let is_secret = |manifest: &Option<Value>| {
+            manifest.as_ref().is_some_and(|manifest| manifest["kind"] == "Secret" && manifest["apiVersion"] == "v1")
+        };
+        if is_secret(&before) || is_secret(&after) {
+            let former = before.clone();
+            hide_values(&mut before, |_, _| "(hidden)");
+            hide_values(&mut after, |field, key| match (&former, key) {
+                (Some(former), (key, value)) if former[field].get(key) != Some(value) => "(hidden, changed)",
+                _ => "(hidden)",
+            });
+        }
+        Self { before, after }
+    }
+}
+
+/// Replaces every value of a Secret by the text for its field and key.
+fn hide_values(secret: &mut Option<Value>, text: impl Fn(&str, (&str, &Value)) -> &'static str) {
+    let Some(secret) = secret else { return };
+    for field in ["data", "stringData"] {
+        let Some(values) = secret.get_mut(field).and_then(Value::as_object_mut) else { continue };
+        for (key, value) in values {
+            *value = text(field, (key, value)).into();
         }
     }
 }
@@ -356,6 +421,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn values_of_secrets_are_hidden_and_their_changes_are_not() {
+        let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": value, "b": "c2FtZQ=="}});
+        let change = ManifestChange::of(Some(secret("b2xk")), Some(secret("bmV3")));
+        assert_eq!(change.before.unwrap()["data"], json!({"a": "(hidden)", "b": "(hidden)"}));
+        assert_eq!(change.after.unwrap()["data"], json!({"a": "(hidden, changed)", "b": "(hidden)"}));
+        let created = ManifestChange::of(None, Some(secret("bmV3")));
+        assert_eq!(created.after.unwrap()["data"], json!({"a": "(hidden)", "b": "(hidden)"}));
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
+        assert_eq!(ManifestChange::of(None, Some(map.clone())).after, Some(map));
+    }
 
     #[test]
     fn changed_fields_are_listed_by_path() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::cluster::CLUSTERS;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
+use api::work::WORKS;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, User, WriteOptions};
 use object::{Object, Status};
 use propagation::overrides::OverridePolicy;
@@ -20,6 +21,8 @@ use crate::plan_text;
 /// Templates examined in one plan.
 pub const TEMPLATES_MAX: usize = 1000;
 const FIELD_MANAGER: &str = "flotilla-plan";
+/// Size of the objects of members in one plan.
+const MANIFEST_BYTES_MAX: usize = 4 << 20;
 
 /// The whole answer.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -77,6 +80,7 @@ impl Explainer {
             overrides: self.overrides().await?,
             snapshot: self.snapshot(&clusters)?,
             clusters,
+            shows_manifests: may_read_works(&client).await,
         };
         let mut changes = Changes::default();
         for manifest in manifests {
@@ -88,8 +92,14 @@ impl Explainer {
         }
         world.snapshot = self.snapshot(&world.clusters)?;
         self.find_affected(&client, &mut changes, &mut plan).await?;
+        let mut manifest_bytes = 0;
         for template in changes.templates.values() {
-            let outcome = self.foresee(&world, template).await?;
+            let mut outcome = self.foresee(&world, template).await?;
+            manifest_bytes += outcome.manifest_bytes();
+            if manifest_bytes > MANIFEST_BYTES_MAX {
+                outcome.drop_manifests();
+                plan.note("the plan is too large to show all objects before and after".to_owned());
+            }
             plan.templates.push(Planned { subject: subject_of(template), outcome });
         }
         plan.ok = plan.problems.is_empty() && plan.templates.iter().all(|planned| planned.outcome.is_ok());
@@ -228,6 +238,12 @@ impl Changes {
         self.templates.entry(Self::key(&object)).or_insert(object);
         true
     }
+}
+
+/// Works hold the objects of members, with what override policies changed.
+async fn may_read_works(client: &ClusterClient) -> bool {
+    let target = ResourceRef { gvr: WORKS.gvr(), ..ResourceRef::default() };
+    client.list(target, ListOptions { limit: Some(1), ..ListOptions::default() }).await.is_ok()
 }
 
 fn subject_of(object: &Object) -> Subject {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ApiCall, ApiRequest, Backend, Identity, Reply, User, WatchCall, WatchEvents};
+use object::builtin;
 use object::{GroupVersionResource, Object, Status};
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ fn object(value: Value) -> Object {
 #[tokio::test]
 async fn a_plan_names_no_objects_that_its_caller_cannot_list() {
     let api = MemoryApi::default();
-    let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
+    let core = builtin::core;
     for (kind, resource, name) in [("Secret", "secrets", "topsecret"), ("ConfigMap", "configmaps", "settings")] {
         let metadata = json!({"name": name, "namespace": "shop"});
         api.seed(&core(resource), object(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})));

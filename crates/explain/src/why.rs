@@ -115,7 +115,11 @@ impl Explainer {
         }
         trace.push(Stage::new("policy", State::Done, "needs none: namespaces are created in every cluster"));
         let clusters = self.clusters().await?;
-        let all = clusters.iter().map(|cluster| TargetCluster { name: cluster.name().to_owned(), replicas: 0 });
+        let all = clusters.iter().map(|cluster| TargetCluster {
+            name: cluster.name().to_owned(),
+            replicas: 0,
+            ..TargetCluster::default()
+        });
         let targets = self.targets(namespace, all.collect(), &clusters).await?;
         trace.push(delivery::overrides_stage(namespace, &targets, &self.overrides().await?));
         let stage = delivery::work_stage(&targets);

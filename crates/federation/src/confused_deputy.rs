@@ -159,7 +159,7 @@ async fn deleting_a_binding_leaves_the_works_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_was_taken_over_before_goes_back_to_its_binding() {
+async fn a_work_taken_over_earlier_is_returned_to_its_binding() {
     let stage = stage();
     let attacker = [("resourcebinding.karmada.io/namespace", TENANT), ("resourcebinding.karmada.io/name", "attack")];
     let cases = [("Secret", "other", "topsecret"), ("Namespace", "", "victim")];
@@ -194,7 +194,7 @@ async fn a_work_that_was_taken_over_before_goes_back_to_its_binding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_stays_with_the_binding_that_made_it() {
+async fn a_work_stays_with_the_binding_that_created_it() {
     let stage = stage();
     start(&stage);
     let secret = stage.find(SECRETS, TENANT, "own").await.expect("seeded");
@@ -208,8 +208,8 @@ async fn a_work_stays_with_the_binding_that_made_it() {
         binding_name("Secret", "own")
     );
     until("the refusal", || async {
-        let told = stage.events_on("ResourceBinding").await;
-        told.contains(&("SyncWorkFailed".to_owned(), message.clone())).then_some(())
+        let events = stage.events_on("ResourceBinding").await;
+        events.contains(&("SyncWorkFailed".to_owned(), message.clone())).then_some(())
     })
     .await;
     let work = stage.find(WORKS, "karmada-es-m1", &name).await.expect("there");
@@ -217,7 +217,7 @@ async fn a_work_stays_with_the_binding_that_made_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_made_without_the_finalizer_takes_its_works_along() {
+async fn deleting_a_binding_created_without_finalizer_deletes_its_works() {
     let stage = stage();
     start(&stage);
     let spec = json!({"resource": reference("v1", "Secret", TENANT, "own"), "clusters": [{"name": "m1"}]});
@@ -231,7 +231,7 @@ async fn a_binding_made_without_the_finalizer_takes_its_works_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn works_outside_execution_namespaces_say_nothing_about_a_binding() {
+async fn works_outside_execution_namespaces_are_not_aggregated() {
     let stage = Stage::new(&["m1"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -249,8 +249,8 @@ async fn works_outside_execution_namespaces_say_nothing_about_a_binding() {
     let applied = json!({"conditions": [{"type": "Applied", "status": "True", "reason": "x", "message": "",
         "lastTransitionTime": "2026-11-16T12:00:00Z"}]});
     stage.patch_status(WORKS, "karmada-es-m1", &work, applied).await;
-    let is_told = |binding: &Object| binding.items(&["status", "aggregatedStatus"]).len() == 1;
-    stage.wait(RESOURCE_BINDINGS, "default", "web-deployment", "aggregated", is_told).await;
+    let is_reported = |binding: &Object| binding.items(&["status", "aggregatedStatus"]).len() == 1;
+    stage.wait(RESOURCE_BINDINGS, "default", "web-deployment", "aggregated", is_reported).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,9 +13,10 @@ mod start;
 mod templates;
 #[cfg(test)]
 mod testing;
+mod timeline;
 mod work;
 
 pub use crate::plane::Plane;
-pub use crate::settings::Settings;
-pub use crate::start::{Parts, run};
+pub use crate::settings::{EnabledControllers, Settings};
+pub use crate::start::{FederationDeps, run};
 pub use crate::templates::{Template, Templates};

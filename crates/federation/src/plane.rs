@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bindings::{binding_ids, template_kind};
 use crate::dependencies::dependency_keys;
 use crate::settings::Settings;
-use crate::start::Parts;
+use crate::start::FederationDeps;
 use crate::templates::Templates;
 use crate::work::selected_kinds;
 
@@ -59,8 +59,8 @@ pub struct Plane {
 }
 
 impl Plane {
-    pub fn start(parts: Parts, cancel: &CancellationToken) -> Arc<Self> {
-        let Parts { mirrors, interpreter, features, clock, metrics, settings } = parts;
+    pub fn start(deps: FederationDeps, cancel: &CancellationToken) -> Arc<Self> {
+        let FederationDeps { mirrors, interpreter, features, clock, metrics, propagations: _, settings } = deps;
         let client = mirrors.client().clone();
         let of = |resource: Resource| mirrors.of(&resource.gvr());
         let packed = |resource: Resource| mirrors.packed(&resource.gvr());

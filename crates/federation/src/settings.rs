@@ -28,6 +28,26 @@ pub struct Settings {
     pub eviction_workers: usize,
     /// `--graceful-eviction-timeout`.
     pub graceful_eviction_timeout: Duration,
+    pub runs: EnabledControllers,
+}
+
+/// The controllers that run, by `--controllers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnabledControllers {
+    /// `binding`: bindings become works.
+    pub binding: bool,
+    /// `bindingStatus`: the status of works becomes that of bindings and templates.
+    pub binding_status: bool,
+    /// `gracefulEviction`
+    pub graceful_eviction: bool,
+    /// `applicationFailover`
+    pub application_failover: bool,
+}
+
+impl Default for EnabledControllers {
+    fn default() -> Self {
+        Self { binding: true, binding_status: true, graceful_eviction: true, application_failover: true }
+    }
 }
 
 impl Default for Settings {
@@ -42,6 +62,7 @@ impl Default for Settings {
             rollup_workers: 32,
             eviction_workers: 4,
             graceful_eviction_timeout: GRACEFUL_TIMEOUT,
+            runs: EnabledControllers::default(),
         }
     }
 }

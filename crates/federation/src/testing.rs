@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 use crate::settings::Settings;
-use crate::start::Parts;
+use crate::start::FederationDeps;
 
 /// Start time of the tests.
 const NOON: &str = "2026-11-16T12:00:00Z";
@@ -104,15 +104,16 @@ impl Stage {
     }
 
     pub fn plane(&self, features: Features) -> Arc<Plane> {
-        let parts = Parts {
+        let deps = FederationDeps {
             mirrors: Mirrors::new(self.client.clone(), self.cancel.clone()),
             interpreter: self.interpreter.clone(),
             features: Arc::new(features),
             clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),
             metrics: plane_metrics::PlaneMetrics::default(),
+            propagations: plane_state::Propagations::default(),
             settings: Settings::default(),
         };
-        let plane = Plane::start(parts, &self.cancel);
+        let plane = Plane::start(deps, &self.cancel);
         tokio::spawn(Arc::clone(&plane.templates).run());
         plane
     }

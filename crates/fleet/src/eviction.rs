@@ -143,13 +143,13 @@ impl Evictor {
         if verdict != TaintVerdict::Leave || !taints.iter().all(is_of_loss) {
             return Ok(verdict);
         }
-        let awake_since = self.plane.vigil.awake_since(now);
+        let awake_since = self.plane.suspend_detector.awake_since(now);
         let since_start = Duration::try_from(now.duration_since(awake_since)).unwrap_or_default();
         let was_lost_before = taints.iter().all(|taint| is_added_before(taint, awake_since));
         if was_lost_before && since_start < START_WAIT {
             return Ok(TaintVerdict::StayFor(START_WAIT - since_start));
         }
-        match self.plane.has_ready_cluster_beside(&tenancy.cluster) {
+        match self.plane.has_other_ready_cluster(&tenancy.cluster) {
             true => Ok(TaintVerdict::Leave),
             false => Ok(TaintVerdict::StayFor(CUT_OFF_WAIT)),
         }

@@ -10,10 +10,11 @@ use api::cluster::{CONDITION_READY, ClusterStatus};
 use api::core::{Condition, find_condition};
 use api::names::CLUSTER_NAMESPACE;
 use jiff::{SignedDuration, Timestamp};
+use object::builtin;
+use object::conditions::{self, NewCondition};
 use object::time::format_seconds;
 use object::{GroupVersionResource, Object, Status, time};
 use reconcile::{Mirror, MirrorSpec, ObjectKey, commit_status};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{FIELD_MANAGER, Plane};
@@ -41,7 +42,7 @@ impl Grace {
     }
 }
 
-/// The last sign of life of a cluster, and what it was seen by. The time is that of `Vigil::watched`.
+/// The last sign of life of a cluster, and what it was seen by. The time is that of `SuspendDetector::watched`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     at: Timestamp,
@@ -80,7 +81,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 /// Checks all pull-mode clusters. Returns the time until the first missing heartbeat exceeds its grace period.
 async fn look(plane: &Plane, leases: &Mirror, seen: &mut HashMap<String, Seen>) -> Option<Duration> {
     let mut first: Option<Duration> = None;
-    let unseen = plane.vigil.look(plane.clock.now());
+    let unseen = plane.suspend_detector.look(plane.clock.now());
     if !unseen.is_zero() {
         tracing::warn!(%unseen, "clusters were not observed for a while, or the clock was set: that time is not counted as missed heartbeats");
     }
@@ -107,14 +108,15 @@ async fn look_at(
     seen: &mut HashMap<String, Seen>,
 ) -> Result<Option<Duration>, Status> {
     let time = plane.clock.now();
-    let now = plane.vigil.watched(time);
+    let now = plane.suspend_detector.watched(time);
     let settings = &plane.settings;
     let grace =
         Grace { running: settings.cluster_monitor_grace_period, starting: settings.cluster_startup_grace_period };
     let status: ClusterStatus = api::read_at(cluster, &["status"])?;
     let signs = Signs {
         ready: find_condition(&status.conditions, CONDITION_READY).cloned(),
-        created: time::parse(cluster.creation_timestamp()).map_or(now, |created| plane.vigil.watched(created)),
+        created: time::parse(cluster.creation_timestamp())
+            .map_or(now, |created| plane.suspend_detector.watched(created)),
         renewed: lease.and_then(|lease| time::parse(lease.str_at(&["spec", "renewTime"]))),
     };
     let state = observe(seen.get(cluster.name()), &signs, now);
@@ -124,7 +126,11 @@ async fn look_at(
     seen.insert(cluster.name().to_owned(), state);
     let Some(silent) = verdict else { return Ok(patience) };
     let mut desired = cluster.clone();
-    desired.set(&["status", "conditions"], merge_conditions(cluster.items(&["status", "conditions"]), &silent));
+    conditions::edit(&mut desired, &silent.kind, |condition| {
+        let Condition { kind, status, reason, message, last_transition_time, .. } = &silent;
+        condition.write(&NewCondition { kind, status, reason, message });
+        condition.set("lastTransitionTime", last_transition_time.as_str());
+    });
     let target = plane.clusters.target(&ObjectKey::of(cluster));
     commit_status(&plane.client, target, cluster, &desired, FIELD_MANAGER).await?;
     // A condition written by this controller is no sign of life.
@@ -132,17 +138,6 @@ async fn look_at(
         state.ready = Some(silent);
     }
     Ok(None)
-}
-
-/// The conditions with one of them put in its place.
-fn merge_conditions(conditions: &[Value], new: &Condition) -> Vec<Value> {
-    let value = serde_json::to_value(new).unwrap_or_default();
-    let mut conditions = conditions.to_vec();
-    match conditions.iter_mut().find(|condition| condition["type"] == new.kind.as_str()) {
-        Some(old) => *old = value,
-        None => conditions.push(value),
-    }
-    conditions
 }
 
 /// The last sign of life: a changed condition, or a renewed Lease. A cluster that never said anything lives since it
@@ -185,7 +180,7 @@ fn judge(seen: &Seen, signs: &Signs, grace: Grace, now: Timestamp) -> Option<Con
 }
 
 fn leases() -> GroupVersionResource {
-    GroupVersionResource::new("coordination.k8s.io", "v1", "leases")
+    builtin::leases()
 }
 
 #[cfg(test)]

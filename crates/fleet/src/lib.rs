@@ -11,6 +11,7 @@ mod health;
 mod lifecycle;
 mod namespaces;
 mod plane;
+mod profiles;
 mod quota;
 mod rebalance;
 mod remedies;
@@ -18,12 +19,12 @@ mod replicas;
 mod scale_targets;
 pub mod settings;
 mod start;
+mod suspend_detector;
 mod taint_policies;
 mod taints;
 #[cfg(test)]
 mod testing;
-mod vigil;
 mod works;
 
 pub use settings::Settings;
-pub use start::{Parts, controller_names, run};
+pub use start::{FleetDeps, controller_names, run};

@@ -37,17 +37,17 @@ struct Namespaces {
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let policies = plane.mirror(MirrorSpec::new(&CLUSTER_OVERRIDE_POLICIES.gvr()));
-    let office =
+    let context =
         Arc::new(Namespaces { policies: Policies::new(&policies), events: plane.recorder(COMPONENT, &cancel), plane });
-    let (by_namespace, by_cluster, by_policy) = (Arc::clone(&office), Arc::clone(&office), Arc::clone(&office));
+    let (by_namespace, by_cluster, by_policy) = (Arc::clone(&context), Arc::clone(&context), Arc::clone(&context));
     let sources = vec![
-        Source::new(&office.plane.namespaces, move |change| by_namespace.pairs_of_namespace(change)),
-        Source::new(&office.plane.clusters, move |change| by_cluster.pairs_of_clusters(&new_cluster(change))),
+        Source::new(&context.plane.namespaces, move |change| by_namespace.pairs_of_namespace(change)),
+        Source::new(&context.plane.clusters, move |change| by_cluster.pairs_of_clusters(&new_cluster(change))),
         Source::new(&policies, move |change| by_policy.pairs_of_policy(change)),
     ];
-    let workers = office.plane.settings.concurrent_namespace_syncs;
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |pair: Pair| reconcile(Arc::clone(&office), pair);
+    let workers = context.plane.settings.concurrent_namespace_syncs;
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |pair: Pair| reconcile(Arc::clone(&context), pair);
     controller.run(sources, workers, cancel, reconcile).await;
 }
 
@@ -104,7 +104,7 @@ impl Namespaces {
         let applied = match applied {
             Ok(applied) => applied,
             Err(failure) => {
-                self.tell(namespace, cluster.name(), &failure.considered);
+                self.record_overrides(namespace, cluster.name(), &failure.considered);
                 return Err(ReconcileError::other(format!(
                     "sync namespace({}) to cluster({}) failed due to: {failure}",
                     namespace.name(),
@@ -119,15 +119,15 @@ impl Namespaces {
         Ok((work, applied.considered))
     }
 
-    fn tell(&self, namespace: &Object, cluster: &str, considered: &[Considered]) {
+    fn record_overrides(&self, namespace: &Object, cluster: &str, considered: &[Considered]) {
         for policy in considered {
-            let told = format!("Apply cluster override policy({}) for cluster({cluster})", policy.name);
+            let action = format!("Apply cluster override policy({}) for cluster({cluster})", policy.name);
             match policy.verdict {
                 Verdict::Applied { .. } => {
-                    self.events.normal(namespace, "ApplyOverridePolicySucceed", format!("{told} succeed."));
+                    self.events.normal(namespace, "ApplyOverridePolicySucceed", format!("{action} succeed."));
                 }
                 Verdict::Failed { .. } => {
-                    self.events.warning(namespace, "ApplyOverridePolicyFailed", format!("{told} failed."));
+                    self.events.warning(namespace, "ApplyOverridePolicyFailed", format!("{action} failed."));
                 }
                 Verdict::OtherResource | Verdict::OtherMember { .. } => {}
             }
@@ -135,17 +135,17 @@ impl Namespaces {
     }
 }
 
-async fn reconcile(office: Arc<Namespaces>, pair: Pair) -> Result<Outcome, ReconcileError> {
-    let plane = &office.plane;
+async fn reconcile(context: Arc<Namespaces>, pair: Pair) -> Result<Outcome, ReconcileError> {
+    let plane = &context.plane;
     let namespace = plane.namespaces.get(&ObjectKey::new("", &pair.namespace));
-    let Some(namespace) = namespace.filter(|namespace| office.is_synced(namespace)) else { return Ok(Outcome::Done) };
+    let Some(namespace) = namespace.filter(|namespace| context.is_synced(namespace)) else { return Ok(Outcome::Done) };
     let Some(cluster) = plane.cluster(&pair.cluster).filter(|_| plane.takes_works(&pair.cluster)) else {
         return Ok(Outcome::Done);
     };
-    let (work, considered) = office.plan(&namespace, &cluster)?;
+    let (work, considered) = context.plan(&namespace, &cluster)?;
     // An event only after a change: a restart would otherwise send one for each namespace in each cluster.
     if works::commit(&plane.client, work).await? {
-        office.tell(&namespace, &pair.cluster, &considered);
+        context.record_overrides(&namespace, &pair.cluster, &considered);
     }
     Ok(Outcome::Done)
 }

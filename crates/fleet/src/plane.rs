@@ -6,6 +6,7 @@ use api::cluster::CLUSTERS;
 use api::features::Features;
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use cluster_client::ClusterClient;
+use object::builtin;
 use object::{GroupVersionResource, Object, conditions};
 use plane_metrics::PlaneMetrics;
 use reconcile::{Change, Clock, Index, Mirror, MirrorSpec, Mirrors, ObjectKey, Recorder};
@@ -13,15 +14,15 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
-use crate::start::Parts;
-use crate::vigil::Vigil;
+use crate::start::FleetDeps;
+use crate::suspend_detector::SuspendDetector;
 
 /// Field manager of the writes.
 pub const FIELD_MANAGER: &str = "karmada-controller-manager";
 
 /// Reasons to look at a cluster. Most clusters have none, so the common case asks an empty index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Trouble {
+enum Attention {
     Leaving,
     /// A taint drives out what runs there.
     Evicting,
@@ -37,27 +38,27 @@ pub struct Plane {
     pub clusters: Mirror,
     /// By `Push` and `Pull`.
     clusters_by_mode: Index<String>,
-    clusters_by_trouble: Index<Trouble>,
+    clusters_by_attention: Index<Attention>,
     pub namespaces: Mirror,
     /// ResourceBindings and ClusterResourceBindings: one code for both.
     pub bindings: [Mirror; 2],
     /// By the clusters they place on.
     bindings_by_cluster: [Index<String>; 2],
-    pub vigil: Vigil,
+    pub suspend_detector: SuspendDetector,
 }
 
 impl Plane {
-    pub fn start(parts: Parts) -> Arc<Self> {
-        let Parts { mirrors, features, clock, metrics, settings } = parts;
+    pub fn start(deps: FleetDeps) -> Arc<Self> {
+        let FleetDeps { mirrors, features, clock, metrics, settings } = deps;
         let clusters = mirrors.of(&CLUSTERS.gvr());
         let bindings = [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS].map(|resource| mirrors.packed(&resource.gvr()));
         // A look may take a while, and a machine be busy: only what cannot be either is a pause.
         let gap_max = settings.cluster_monitor_period + settings.cluster_monitor_grace_period / 4;
-        let vigil = Vigil::new(gap_max, clock.now());
+        let suspend_detector = SuspendDetector::new(gap_max, clock.now());
         let plane = Self {
-            vigil,
+            suspend_detector,
             clusters_by_mode: clusters.index(mode_of),
-            clusters_by_trouble: clusters.index(trouble_of),
+            clusters_by_attention: clusters.index(attention_of),
             clusters,
             namespaces: mirrors.of(&namespaces()),
             bindings_by_cluster: [&bindings[0], &bindings[1]].map(|mirror| mirror.index(targets_of)),
@@ -96,16 +97,16 @@ impl Plane {
     }
 
     pub fn is_anything_leaving(&self) -> bool {
-        !self.clusters_by_trouble.keys(&Trouble::Leaving).is_empty()
+        !self.clusters_by_attention.keys(&Attention::Leaving).is_empty()
     }
 
     /// Clusters with a taint that drives out what runs there.
     pub fn evicting_clusters(&self) -> Vec<Arc<Object>> {
-        self.clusters_by_trouble.list(&Trouble::Evicting)
+        self.clusters_by_attention.list(&Attention::Evicting)
     }
 
     /// Reports whether another cluster is known to be ready.
-    pub fn has_ready_cluster_beside(&self, cluster: &str) -> bool {
+    pub fn has_other_ready_cluster(&self, cluster: &str) -> bool {
         self.clusters.list().iter().any(|other| other.name() != cluster && !other.is_deleting() && is_ready(other))
     }
 
@@ -129,7 +130,7 @@ impl Plane {
 }
 
 pub fn namespaces() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "namespaces")
+    builtin::namespaces()
 }
 
 /// The clusters a binding places on.
@@ -171,10 +172,10 @@ fn mode_of(cluster: &Object) -> Vec<String> {
     vec![cluster.str_at(&["spec", "syncMode"]).to_owned()]
 }
 
-fn trouble_of(cluster: &Object) -> Vec<Trouble> {
+fn attention_of(cluster: &Object) -> Vec<Attention> {
     let is_evicting = has_no_execute(cluster.items(&["spec", "taints"]));
-    let troubles = [(cluster.is_deleting(), Trouble::Leaving), (is_evicting, Trouble::Evicting)];
-    troubles.into_iter().filter(|(holds, _)| *holds).map(|(_, trouble)| trouble).collect()
+    let reasons = [(cluster.is_deleting(), Attention::Leaving), (is_evicting, Attention::Evicting)];
+    reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason).collect()
 }
 
 pub fn has_no_execute(taints: &[Value]) -> bool {

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_kept_for_what_is_named_and_for_what_succeeded() {
+    fn results_are_kept_for_named_and_for_successful_workloads() {
         let spec = RebalancerSpec { workloads: vec![workload("c"), workload("a")], ttl_seconds_after_finished: None };
         let before = RebalancerStatus {
             observed_workloads: vec![entry("a", "Failed"), entry("b", "Successful"), entry("d", "Failed")],
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn named_workloads_are_triggered_once_and_a_finished_rebalancer_goes() {
+    async fn named_workloads_are_triggered_once_and_a_finished_rebalancer_is_deleted() {
         let api = MemoryApi::default();
         seed_binding(&api, "a-deployment");
         seed_binding(&api, "b-deployment");

@@ -33,9 +33,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&plane.clusters, clusters_in_new_condition),
         Source::new(remedies.mirror(), move |change| clusters_of_changed_remedy(&members, change)),
     ];
-    let office = Arc::new(Remedies { plane, remedies });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let context = Arc::new(Remedies { plane, remedies });
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
@@ -55,13 +55,13 @@ fn clusters_of_changed_remedy(plane: &Plane, change: &Change) -> Vec<ObjectKey> 
     names.iter().map(|name| ObjectKey::new("", name)).collect()
 }
 
-async fn reconcile(office: Arc<Remedies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let Some(cluster) = office.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
+async fn reconcile(context: Arc<Remedies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(cluster) = context.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
     if cluster.is_deleting() {
         return Ok(Outcome::Done);
     }
-    let mut remedies = office.remedies.list(EVERY_CLUSTER);
-    remedies.extend(office.remedies.list(&key.name));
+    let mut remedies = context.remedies.list(EVERY_CLUSTER);
+    remedies.extend(context.remedies.list(&key.name));
     let remedies: Vec<RemedySpec> = remedies.iter().map(|remedy| api::read(remedy)).collect::<Result<_, _>>()?;
     let status: ClusterStatus = api::read_at(&cluster, &["status"])?;
     let actions = plan_actions(&remedies, &status.conditions);
@@ -70,8 +70,8 @@ async fn reconcile(office: Arc<Remedies>, key: ObjectKey) -> Result<Outcome, Rec
     }
     let mut desired = Object::clone(&cluster);
     desired.set(&["status", "remedyActions"], actions.into_iter().map(Value::from).collect::<Vec<_>>());
-    let target = office.plane.clusters.target(&key);
-    commit_status(&office.plane.client, target, &cluster, &desired, FIELD_MANAGER).await?;
+    let target = context.plane.clusters.target(&key);
+    commit_status(&context.plane.client, target, &cluster, &desired, FIELD_MANAGER).await?;
     Ok(Outcome::Done)
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decision_that_matches_a_condition_that_is_there_is_enough() {
+    fn one_matching_decision_is_enough() {
         check(json!([]), None, true);
         check(json!([]), Some("True"), true);
         check(json!([decision("Equal", "False")]), Some("False"), true);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn actions_come_and_go_with_the_remedy() {
+    async fn actions_follow_the_remedy() {
         let api = MemoryApi::default();
         api.seed(&CLUSTERS.gvr(), testing::cluster("m1", "False"));
         api.seed(&CLUSTERS.gvr(), testing::cluster("m2", "False"));

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use api::names::binding_name;
 use api::work::{BindingSpec, BindingStatus, LABEL_RETAIN_REPLICAS};
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_object};
 use tokio_util::sync::CancellationToken;
 
@@ -32,14 +33,14 @@ enum Plan {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+    let gvr = builtin::deployments();
     let labels = format!("{LABEL_RETAIN_REPLICAS}=true");
     // Only labelled ones are mirrored, so a label that is added shows as a new object.
     let deployments = plane.mirror(MirrorSpec::new(&gvr).labels(&labels));
     let sources = vec![Source::new(&deployments, deployments_with_new_replicas)];
-    let office = Arc::new(Replicas { plane, deployments });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let context = Arc::new(Replicas { plane, deployments });
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
@@ -50,10 +51,10 @@ fn deployments_with_new_replicas(change: &Change) -> Vec<ObjectKey> {
     if is_same { Vec::new() } else { vec![change.key.clone()] }
 }
 
-async fn reconcile(office: Arc<Replicas>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let Some(deployment) = office.deployments.get(&key) else { return Ok(Outcome::Done) };
+async fn reconcile(context: Arc<Replicas>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(deployment) = context.deployments.get(&key) else { return Ok(Outcome::Done) };
     let binding_key = ObjectKey::new(&key.namespace, &binding_name("Deployment", &key.name));
-    let Some(binding) = office.plane.bindings[0].get(&binding_key) else { return Ok(Outcome::Done) };
+    let Some(binding) = context.plane.bindings[0].get(&binding_key) else { return Ok(Outcome::Done) };
     let spec: BindingSpec = api::read(&binding)?;
     let status: BindingStatus = api::read_at(&binding, &["status"])?;
     match plan(&deployment, &spec, &status, binding.generation()) {
@@ -62,8 +63,8 @@ async fn reconcile(office: Arc<Replicas>, key: ObjectKey) -> Result<Outcome, Rec
         Plan::Set(replicas) => {
             let mut desired = Object::clone(&deployment);
             desired.set(&["spec", "replicas"], replicas);
-            let target = office.deployments.target(&key);
-            commit_object(&office.plane.client, target, &deployment, &desired, FIELD_MANAGER).await?;
+            let target = context.deployments.target(&key);
+            commit_object(&context.plane.client, target, &deployment, &desired, FIELD_MANAGER).await?;
             Ok(Outcome::Done)
         }
     }
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_are_taken_over_once_every_member_has_reported() {
+    fn replicas_are_copied_once_every_member_has_reported() {
         check(deployment(4, 7), binding(4, &[3, 4]), Plan::Set(7));
         check(deployment(7, 7), binding(4, &[3, 4]), Plan::Nothing);
         check(deployment(4, 7), binding(2, &[3, 4]), Plan::LookAgain);
@@ -154,9 +155,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_template_follows_its_members() {
+    async fn the_template_follows_the_replicas_of_its_members() {
         let api = MemoryApi::default();
-        let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+        let gvr = builtin::deployments();
         api.seed(&gvr, testing::object(deployment(4, 4)));
         api.seed(&RESOURCE_BINDINGS.gvr(), testing::object(binding(4, &[2, 2])));
         let cancel = CancellationToken::new();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use api::policy::{LABEL_CLUSTER_PROPAGATION_ID, LABEL_PROPAGATION_ID};
 use api::work::LABEL_RETAIN_REPLICAS;
 use cluster_client::{Patch, ResourceRef, RestMapper, WriteOptions};
-use object::{GroupVersion, GroupVersionResource, Object};
+use object::builtin;
+use object::{GroupVersion, Object};
 use reconcile::{Change, Controller, Index, MirrorSpec, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,7 @@ struct Marker {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let gvr = GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers");
+    let gvr = builtin::horizontal_pod_autoscalers();
     let autoscalers = plane.mirror(MirrorSpec::new(&gvr)).index(|autoscaler| vec![target_of(autoscaler)]);
     let sources = vec![Source::new(autoscalers.mirror(), targets_of_change)];
     let mapper = RestMapper::new(plane.client.clone());
@@ -93,16 +94,17 @@ fn target_of(autoscaler: &Object) -> Target {
 #[cfg(test)]
 mod tests {
     use cluster_client::testing::MemoryApi;
+    use object::GroupVersionResource;
 
     use super::*;
     use crate::testing::{self, eventually};
 
     fn deployments() -> GroupVersionResource {
-        GroupVersionResource::new("apps", "v1", "deployments")
+        builtin::deployments()
     }
 
     fn autoscalers() -> GroupVersionResource {
-        GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers")
+        builtin::horizontal_pod_autoscalers()
     }
 
     fn seed_autoscaler(api: &MemoryApi, name: &str, target: &str, is_propagated: bool) {
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_mark_goes_where_propagated_autoscalers_point() {
+    async fn targets_of_propagated_autoscalers_are_labelled() {
         let api = MemoryApi::default();
         for name in ["a", "b"] {
             let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",

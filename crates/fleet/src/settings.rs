@@ -8,8 +8,8 @@ use propagation::taint_eviction::DefaultTolerations;
 /// Karmada leaves these off unless they are named.
 const OFF_BY_DEFAULT: &[&str] = &["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
 
-/// Controllers of Karmada's `--controllers` that cannot be switched off here.
-const ALWAYS_ON: &[&str] = &[
+/// Controllers of Karmada's `--controllers` that other crates run.
+pub const ELSEWHERE: &[&str] = &[
     "clusterStatus",
     "binding",
     "bindingStatus",
@@ -97,17 +97,12 @@ impl Controllers {
         Self(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect())
     }
 
-    /// Rejects names that are not among `known` or Karmada's controllers that always run here.
+    /// Rejects names that are not among `known`.
     pub fn check(&self, known: &[&str]) -> Result<(), String> {
         for entry in self.0.iter().filter(|entry| *entry != "*") {
             let name = entry.strip_prefix('-').unwrap_or(entry);
-            match (known.contains(&name), ALWAYS_ON.contains(&name)) {
-                (true, _) => {}
-                (false, true) if name == entry => {}
-                (false, true) => return Err(format!("controller {name:?} always runs and cannot be disabled")),
-                (false, false) => {
-                    return Err(format!("unknown controller {name:?}; known controllers: {}", known.join(", ")));
-                }
+            if !known.contains(&name) {
+                return Err(format!("unknown controller {name:?}; known controllers: {}", known.join(", ")));
             }
         }
         Ok(())

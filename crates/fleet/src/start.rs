@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
-use crate::settings::Settings;
+use crate::settings::{ELSEWHERE, Settings};
 use crate::{
-    access, cron, eviction, figures, health, lifecycle, namespaces, quota, rebalance, remedies, replicas,
+    access, cron, eviction, figures, health, lifecycle, namespaces, profiles, quota, rebalance, remedies, replicas,
     scale_targets, taint_policies,
 };
 
 /// Dependencies of the controllers.
-pub struct Parts {
+pub struct FleetDeps {
     /// Of the plane's own API.
     pub mirrors: Mirrors,
     pub features: Arc<Features>,
@@ -31,26 +31,28 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Start = fn(Arc<Plane>, CancellationToken) -> Running;
 
 /// Runs until cancelled.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
-    let plane = Plane::start(parts);
+pub async fn run(deps: FleetDeps, cancel: CancellationToken) {
+    let plane = Plane::start(deps);
     let mut running = JoinSet::new();
     running.spawn(figures::run(Arc::clone(&plane), cancel.clone()));
+    running.spawn(profiles::run(Arc::clone(&plane), cancel.clone()));
     for (name, start) in enabled(&plane.features, &plane.settings) {
         tracing::debug!(controller = name, "starting");
         running.spawn(start(Arc::clone(&plane), cancel.clone()));
     }
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a controller ended badly");
+            tracing::error!(%error, "a controller exited with an error");
         }
     }
 }
 
-/// Returns the names `--controllers` accepts.
+/// Returns the names `--controllers` accepts, with those of controllers that other crates run.
 pub fn controller_names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> =
         controllers(&Features::default(), &Settings::default()).into_iter().map(|(name, _, _)| name).collect();
     names.dedup();
+    names.extend(ELSEWHERE);
     names
 }
 
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_follows_the_gates_and_the_list() {
+    fn enabled_controllers_follow_feature_gates_and_the_list() {
         check("", "*", 9);
         check("Failover=true", "*", 11);
         check("FederatedQuotaEnforcement=true", "*", 10);
@@ -115,8 +117,6 @@ mod tests {
         let refused = check("*,foo").expect_err("unknown");
         assert!(refused.starts_with("unknown controller \"foo\"; known controllers: cluster, "), "{refused}");
         assert!(check("-Cluster").is_err(), "names are case-sensitive");
-        let always_on = check("-binding").expect_err("cannot be disabled");
-        assert_eq!(always_on, "controller \"binding\" always runs and cannot be disabled");
-        assert_eq!(check("*,binding"), Ok(()));
+        assert_eq!(check("*,-binding,-agentcsrapproving"), Ok(()));
     }
 }

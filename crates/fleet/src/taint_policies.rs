@@ -39,9 +39,9 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         Source::new(&plane.clusters, clusters_in_new_condition),
         Source::new(&policies, move |change| clusters_of_changed_policy(&members, change)),
     ];
-    let office = Arc::new(TaintPolicies { plane, policies, events });
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let context = Arc::new(TaintPolicies { plane, policies, events });
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
@@ -66,17 +66,17 @@ fn clusters_of_changed_policy(plane: &Plane, change: &Change) -> Vec<ObjectKey> 
     clusters.map(|cluster| ObjectKey::of(&cluster)).collect()
 }
 
-async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let Some(cluster) = office.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
-    let mut policies = office.policies.list();
-    let has_own = office.plane.features.resilient_failover;
+async fn reconcile(context: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(cluster) = context.plane.clusters.get(&key) else { return Ok(Outcome::Done) };
+    let mut policies = context.policies.list();
+    let has_own = context.plane.features.resilient_failover;
     if policies.is_empty() && !has_own {
         return Ok(Outcome::Done);
     }
     // The eldest first, so that policies that contradict each other always come to the same end.
     policies.sort_by(|a, b| (a.creation_timestamp(), a.name()).cmp(&(b.creation_timestamp(), b.name())));
     let specs: Vec<TaintPolicySpec> = policies.iter().map(|policy| api::read(policy)).collect::<Result<_, _>>()?;
-    let now = office.plane.clock.now();
+    let now = context.plane.clock.now();
     let status: ClusterStatus = api::read_at(&cluster, &["status"])?;
     let current = cluster.items(&["spec", "taints"]);
     let own = if has_own { lost::plan(current, &status, now) } else { current.to_vec() };
@@ -85,19 +85,19 @@ async fn reconcile(office: Arc<TaintPolicies>, key: ObjectKey) -> Result<Outcome
     if wanted == cluster.items(&["spec", "taints"]) {
         return Ok(Outcome::Done);
     }
-    let told = taints::describe(&wanted);
+    let described = taints::describe(&wanted);
     let mut desired = Object::clone(&cluster);
     desired.set(&["spec", "taints"], wanted);
-    let target = office.plane.clusters.target(&key);
-    match commit_object(&office.plane.client, target, &cluster, &desired, FIELD_MANAGER).await {
+    let target = context.plane.clusters.target(&key);
+    match commit_object(&context.plane.client, target, &cluster, &desired, FIELD_MANAGER).await {
         Ok(Committed::Unchanged) => {}
         Ok(Committed::Written(_)) => {
-            let message = format!("Update Cluster({}) with taints({told}) succeed", key.name);
-            office.events.normal(&*cluster, "TaintClusterSucceed", message);
+            let message = format!("Update Cluster({}) with taints({described}) succeed", key.name);
+            context.events.normal(&*cluster, "TaintClusterSucceed", message);
         }
         Err(status) => {
             if !status.is_conflict() {
-                office.events.warning(&*cluster, "TaintClusterFailed", status.to_string());
+                context.events.warning(&*cluster, "TaintClusterFailed", status.to_string());
             }
             return Err(status.into());
         }

@@ -28,7 +28,7 @@ pub fn describe(taints: &[Value]) -> String {
     if taints.is_empty() {
         return "cluster now does not have taints".to_owned();
     }
-    let told: Vec<String> = taints
+    let described: Vec<String> = taints
         .iter()
         .map(|taint| {
             let text = |key: &str| taint[key].as_str().unwrap_or_default().to_owned();
@@ -37,7 +37,7 @@ pub fn describe(taints: &[Value]) -> String {
             format!("{{Key:{},{value}Effect:{}}}", text("key"), text("effect"))
         })
         .collect();
-    format!("cluster now has taints([{}])", told.join(","))
+    format!("cluster now has taints([{}])", described.join(","))
 }
 
 pub fn taint(key: &str, effect: &str) -> Taint {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn taints_are_told_as_karmada_tells_them() {
+    fn taints_are_described_as_by_karmada() {
         assert_eq!(describe(&[]), "cluster now does not have taints");
         let taints =
             [json!({"key": "a", "effect": "NoSchedule"}), json!({"key": "b", "value": "c", "effect": "NoExecute"})];

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use api::features::Features;
 use cluster_client::testing::MemoryApi;
-use object::{GroupVersionKind, GroupVersionResource, Object};
+use object::builtin;
+use object::{GroupVersionKind, Object};
 use reconcile::{Clock, Mirrors, VirtualClock};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::{Plane, namespaces};
 use crate::settings::Settings;
-use crate::start::Parts;
+use crate::start::FleetDeps;
 
 /// The time tests begin.
 pub const NOW: &str = "2026-05-01T00:00:00Z";
@@ -47,14 +48,14 @@ fn start(
     settings: Settings,
     clock: Arc<dyn Clock>,
 ) -> Arc<Plane> {
-    let parts = Parts {
+    let deps = FleetDeps {
         mirrors: Mirrors::new(api.client(), cancel.clone()),
         features: Arc::new(features),
         clock,
         metrics: plane_metrics::PlaneMetrics::default(),
         settings,
     };
-    Plane::start(parts)
+    Plane::start(deps)
 }
 
 /// A cluster with its Ready condition.
@@ -101,7 +102,7 @@ where
 
 /// The reasons of all events so far.
 pub async fn event_reasons(api: &MemoryApi) -> Vec<String> {
-    let gvr = GroupVersionResource::new("", "v1", "events");
+    let gvr = builtin::events();
     let target = cluster_client::ResourceRef::all(&gvr);
     let events = api.client().list_all(target, Default::default()).await.expect("lists").items;
     let mut reasons: Vec<String> = events.iter().map(|event| event.str_at(&["reason"]).to_owned()).collect();

@@ -101,12 +101,12 @@ fn is_passing(status: &Status) -> bool {
 }
 
 /// The target of a manifest.
-pub struct Place {
+pub struct ManifestTarget {
     pub resource: ApiResource,
     pub key: ObjectKey,
 }
 
-impl Place {
+impl ManifestTarget {
     pub async fn of(member: &Member, manifest: Manifest<'_>) -> Result<Self, Status> {
         let gvk = manifest.gvk()?;
         let resource = match member.mapper.resource_of(&gvk).await {
@@ -146,7 +146,7 @@ async fn not_served(member: &Member, gvk: &GroupVersionKind, status: Status) -> 
 }
 
 /// The object as far as the copy knows it; asks the member where there is no copy.
-pub async fn look(member: &Member, place: &Place) -> Result<Option<Arc<Object>>, Status> {
+pub async fn look(member: &Member, place: &ManifestTarget) -> Result<Option<Arc<Object>>, Status> {
     let mirror = member.watches.of(&place.resource.gvr).await;
     if mirror.is_synced() {
         return Ok(mirror.get(&place.key));
@@ -156,7 +156,7 @@ pub async fn look(member: &Member, place: &Place) -> Result<Option<Arc<Object>>,
 
 /// Applies a manifest of a work.
 pub async fn apply(member: &Member, work: &Object, manifest: Manifest<'_>) -> Result<Applied, ApplyError> {
-    let place = Place::of(member, manifest).await.map_err(ApplyError::Look)?;
+    let place = ManifestTarget::of(member, manifest).await.map_err(ApplyError::Look)?;
     let Some(observed) = look(member, &place).await.map_err(ApplyError::Look)? else {
         // Had it never been there, making it takes nothing away. What is gone was removed after the backup, or moved.
         if was_applied(work) {
@@ -203,7 +203,12 @@ async fn pass(
 }
 
 /// The copy shows managed objects only, so one that is not in it may still be there and someone else's; the member says.
-async fn create(member: &Member, work: &Object, manifest: Manifest<'_>, place: &Place) -> Result<Applied, ApplyError> {
+async fn create(
+    member: &Member,
+    work: &Object,
+    manifest: Manifest<'_>,
+    place: &ManifestTarget,
+) -> Result<Applied, ApplyError> {
     let desired = manifest.to_object().map_err(ApplyError::Look)?;
     let options = WriteOptions::managed_by(FIELD_MANAGER);
     match member.client.create(place.collection(), desired, options).await {
@@ -226,7 +231,7 @@ async fn update(
     member: &Member,
     work: &Object,
     manifest: Manifest<'_>,
-    place: &Place,
+    place: &ManifestTarget,
     observed: Arc<Object>,
 ) -> Result<Applied, ApplyError> {
     let mut desired = manifest.to_object().map_err(ApplyError::Look)?;
@@ -264,7 +269,7 @@ pub async fn retain_by_rule(member: &Member, desired: Object, observed: &Object)
 /// `None` when nothing differs and nothing was sent.
 pub async fn write_if_different(
     member: &Member,
-    place: &Place,
+    place: &ManifestTarget,
     mut desired: Object,
     observed: &Object,
 ) -> Result<Option<Arc<Object>>, Status> {
@@ -296,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_have_codes() {
+    fn failures_have_reason_codes() {
         let check = |status: Status, expected: ApplyFailure| {
             let text = status.to_string();
             assert_eq!(ApplyError::Create(status).failure(), expected, "{text}");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_reached_as_its_cluster_and_secret_say_or_the_reason_is_told() {
+    fn a_member_is_connected_by_cluster_and_secret_or_the_reason_is_reported() {
         let reference = json!({"namespace": "karmada-cluster", "name": "m1"});
         let full = json!({"apiEndpoint": "https://10.0.0.1:6443", "secretRef": reference});
         let data = json!({"token": "dG9r", "caBundle": "Y2E="});
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_connected_says_why_and_counts_as_unreachable() {
+    async fn a_failed_connection_has_a_reason_and_counts_as_unreachable() {
         let client = unconnected("no token").expect("always connects");
         let error = client.get_json("/version").await.expect_err("there is nothing there");
         assert!(cluster_client::is_unreachable(&error));

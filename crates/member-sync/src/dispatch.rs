@@ -8,20 +8,20 @@ use object::time::format_seconds;
 use plane_metrics::AppliedObject;
 use reconcile::{Outcome as Next, ReconcileError, Regarding};
 
-use crate::apply::{self, Action, Applied, ApplyError, Place};
+use crate::apply::{self, Action, Applied, ApplyError, ManifestTarget};
 use crate::manifest::{Manifest, is_suspended, manifests};
-use crate::member::{Member, Standing};
-use crate::reflect::{reflect, tell_status};
+use crate::member::{Member, MemberState};
+use crate::reflect::{record_health, reflect};
 use crate::work_status::{self, Dispatching, Outcome};
 
 /// Brings the member in line with the work as far as it is ready for it, and the work in line with what the member says.
-pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Next, ReconcileError> {
+pub async fn dispatch(member: &Member, work: &Arc<Object>, state: MemberState) -> Result<Next, ReconcileError> {
     let current: WorkStatus = api::read_at(work, &["status"])?;
     let mut next = current.clone();
     let now = format_seconds(member.plane.clock.now());
     let mut held = Vec::new();
     // A member that is not ready is left alone, and so is what its works say; it is looked at again when it is back.
-    let then = match (is_suspended(work), standing.is_ready) {
+    let then = match (is_suspended(work), state.is_ready) {
         (_, false) => Next::Done,
         (true, true) => {
             observe_suspended(member, work, &mut next).await;
@@ -32,7 +32,7 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, standing: Standing) -
     // Of a member that is not ready nothing new is known, so what was held there still is.
     let dispatching = match (is_suspended(work), held.is_empty()) {
         (true, _) => Dispatching::Suspended,
-        (false, true) if !standing.is_ready && work_status::is_held(&current) => Dispatching::Unchanged,
+        (false, true) if !state.is_ready && work_status::is_held(&current) => Dispatching::Unchanged,
         (false, true) => Dispatching::Yes,
         (false, false) => Dispatching::Held(held.join(", ")),
     };
@@ -59,11 +59,11 @@ async fn observe_suspended(member: &Member, work: &Object, next: &mut WorkStatus
     }
     let mut seen = Vec::new();
     for manifest in manifests(work) {
-        let observed = match Place::of(member, manifest).await {
+        let observed = match ManifestTarget::of(member, manifest).await {
             Ok(place) => apply::look(member, &place).await.ok().flatten(),
             Err(_) => None,
         };
-        seen.extend(told(member, work, manifest, next, observed.as_deref()).await.ok().flatten());
+        seen.extend(manifest_status(member, work, manifest, next, observed.as_deref()).await.ok().flatten());
     }
     next.manifest_statuses = seen;
 }
@@ -90,7 +90,7 @@ async fn apply_all(
                 outcome.is_recreation |= action == Action::Created && work_status::is_applied(current);
                 let is_recreation = action == Action::Created && work_status::is_applied(current);
                 count(member, manifest, true, Some(action), is_recreation);
-                tell_applied(member, manifest, action);
+                record_applied(member, manifest, action);
                 Some(object)
             }
             Err(ApplyError::Held { action, object, observed }) => {
@@ -108,13 +108,13 @@ async fn apply_all(
                     _ => None,
                 };
                 count(member, manifest, false, tried, work_status::is_applied(current));
-                tell_failed(member, manifest, &error);
+                record_failed(member, manifest, &error);
                 outcome.failure.get_or_insert_with(|| error.failure());
                 outcome.errors.push(error.to_string());
                 None
             }
         };
-        match told(member, work, manifest, current, observed.as_deref()).await {
+        match manifest_status(member, work, manifest, current, observed.as_deref()).await {
             Ok(status) => statuses.extend(status),
             Err(_) => {
                 then = Next::Retry;
@@ -127,7 +127,7 @@ async fn apply_all(
     if !is_unknown {
         work_status::set_applied(next, &outcome, now);
     }
-    tell_work(member, work, &outcome);
+    record_work(member, work, &outcome);
     then
 }
 
@@ -144,7 +144,7 @@ fn is_doubtful(
 }
 
 /// Returns the status of a manifest: from the object if it was observed, else the previous status.
-async fn told(
+async fn manifest_status(
     member: &Member,
     work: &Object,
     manifest: Manifest<'_>,
@@ -152,9 +152,11 @@ async fn told(
     observed: Option<&Object>,
 ) -> Result<Option<ManifestStatus>, interpreter::InterpretError> {
     let before = work_status::manifest_status(current, manifest.ordinal);
-    let Some(observed) = observed else { return Ok(before.cloned()) };
+    let Some(observed) = observed.filter(|_| member.plane.settings.runs.work_status) else {
+        return Ok(before.cloned());
+    };
     let status = reflect(member, work, manifest, observed).await?;
-    tell_status(member, work, manifest, before.map(|b| b.health.as_str()), &status.health);
+    record_health(member, work, manifest, before.map(|b| b.health.as_str()), &status.health);
     Ok(Some(status))
 }
 
@@ -170,7 +172,7 @@ fn count(member: &Member, manifest: Manifest<'_>, is_ok: bool, tried: Option<Act
     }
 }
 
-fn tell_applied(member: &Member, manifest: Manifest<'_>, action: Action) {
+fn record_applied(member: &Member, manifest: Manifest<'_>, action: Action) {
     if action == Action::None {
         return;
     }
@@ -181,7 +183,7 @@ fn tell_applied(member: &Member, manifest: Manifest<'_>, action: Action) {
     }
 }
 
-fn tell_failed(member: &Member, manifest: Manifest<'_>, error: &ApplyError) {
+fn record_failed(member: &Member, manifest: Manifest<'_>, error: &ApplyError) {
     if let Some(template) = template_of(manifest) {
         let key = match manifest.namespace() {
             "" => manifest.name().to_owned(),
@@ -192,7 +194,7 @@ fn tell_failed(member: &Member, manifest: Manifest<'_>, error: &ApplyError) {
     }
 }
 
-fn tell_work(member: &Member, work: &Object, outcome: &Outcome) {
+fn record_work(member: &Member, work: &Object, outcome: &Outcome) {
     let (namespace, name, cluster) = (work.namespace(), work.name(), &member.cluster);
     let recorder = &member.plane.recorders.execution;
     if !outcome.errors.is_empty() {

@@ -28,7 +28,7 @@ pub enum Verdict {
     Free,
     /// Nothing in the member may be changed, taken away or brought back.
     Held,
-    /// The plane has not said yet; it is to be asked again.
+    /// The control plane has not answered yet; ask again.
     Unknown,
 }
 

@@ -1,6 +1,7 @@
 //! Between works and one member: dispatch, reflection, heartbeat and capacity, the same in push and pull.
 
 mod apply;
+mod collect;
 pub mod connect;
 mod dispatch;
 pub mod gate;
@@ -19,7 +20,10 @@ mod watches;
 mod work_status;
 mod workers;
 
+pub use collect::CollectSettings;
 pub use member::Recorders;
-pub use push::Parts;
+pub use push::PushDeps;
 pub use settings::Settings;
-pub use single::{MemberParts, run_member};
+pub use single::{MemberDeps, run_member};
+pub use status::threshold::Threshold;
+pub use status::unschedulable::unschedulable_replicas;

@@ -9,15 +9,17 @@ use api::core::{Condition, find_condition};
 use api::features::Features;
 use api::names;
 use cluster_client::{ClusterClient, RestMapper};
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use parking_lot::Mutex;
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::controller::ending_of;
-use reconcile::{Clock, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
+use reconcile::{Clock, Index, Mirror, ObjectKey, Outcome, Priority, ReconcileError, Recorder, WorkQueue};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::collect::{self, Collection, SliceWorkKey};
 use crate::manifest::{self, manifests};
 use crate::record::Records;
 use crate::settings::Settings;
@@ -54,6 +56,8 @@ pub struct Plane {
     pub client: ClusterClient,
     /// The works of this member at least.
     pub works: Mirror,
+    /// Works that ask for EndpointSlices or hold them.
+    pub slice_works: Index<SliceWorkKey>,
     /// The Cluster of this member at least.
     pub clusters: Mirror,
     pub interpreter: interpreter_runtime::SharedInterpreter,
@@ -76,23 +80,24 @@ pub struct Member {
     pub mapper: RestMapper,
     pub watches: Watches,
     pub records: Records,
+    pub collection: Collection,
     /// Unschedulable pods, which the status of Works includes.
     pub waiting: Mutex<Waiting>,
     /// Thresholds for changes of its readiness.
     pub threshold: Arc<Mutex<Threshold>>,
     /// Asks for a heartbeat now.
-    pub poke: Notify,
-    cancel: CancellationToken,
+    pub heartbeat_now: Notify,
+    pub cancel: CancellationToken,
 }
 
 /// The state of the member as its Cluster shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct MemberState {
     pub is_ready: bool,
     pub is_leaving: bool,
 }
 
-impl Standing {
+impl MemberState {
     pub fn of(cluster: &Object) -> Self {
         let conditions: Vec<Condition> = api::read_at(cluster, &["status", "conditions"]).unwrap_or_default();
         let is_ready = find_condition(&conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True");
@@ -120,6 +125,7 @@ impl Member {
             Waits { sync: plane.settings.sync_wait, reflect: plane.settings.reflect_wait },
             cancel.child_token(),
         );
+        let collection = Collection::new(&plane.features, plane.settings.collect);
         Arc::new(Self {
             mapper: RestMapper::new(client.clone()),
             watches,
@@ -130,9 +136,10 @@ impl Member {
             client,
             link_problem,
             records: Records::default(),
+            collection,
             waiting: Mutex::default(),
             threshold,
-            poke: Notify::new(),
+            heartbeat_now: Notify::new(),
             cancel,
         })
     }
@@ -140,9 +147,9 @@ impl Member {
     /// Runs until its token is cancelled. Works come through `work_changed` and the Cluster through `cluster_changed`.
     pub async fn run(self: Arc<Self>) {
         let handler = Arc::clone(&self);
-        let told = self.plane.metrics.controllers.workers(CONTROLLER, self.plane.settings.workers);
+        let worker_metrics = self.plane.metrics.controllers.workers(CONTROLLER, self.plane.settings.workers);
         let reconcile = move |name: String| {
-            let (handler, started, since) = (Arc::clone(&handler), told.started(), Instant::now());
+            let (handler, started, since) = (Arc::clone(&handler), worker_metrics.started(), Instant::now());
             async move {
                 let metrics = handler.plane.metrics.propagation.clone();
                 let result = handler.reconcile(name).await;
@@ -159,7 +166,20 @@ impl Member {
             reconcile,
         );
         self.wake_all();
-        tokio::join!(works, status::run(Arc::clone(&self), self.cancel.clone()), self.wake_after_safe_mode());
+        let collecting = collect::run(Arc::clone(&self), self.cancel.clone());
+        let runs = self.plane.settings.runs;
+        let works = async {
+            match runs.execution {
+                true => works.await,
+                false => self.cancel.cancelled().await,
+            }
+        };
+        let heartbeat = async {
+            if runs.cluster_status {
+                status::run(Arc::clone(&self), self.cancel.clone()).await;
+            }
+        };
+        tokio::join!(works, heartbeat, collecting, self.wake_after_safe_mode());
         self.plane.member_capacity.forget(&self.cluster);
     }
 
@@ -176,6 +196,7 @@ impl Member {
     /// A work of this member has changed or is new.
     pub fn work_changed(&self, before: Option<&Object>, now: Option<&Object>, is_initial: bool) {
         let Some(work) = now.or(before) else { return };
+        self.collection.work_changed(before, now);
         let is_news = match (before, now) {
             // Our own writes of the status come back here.
             (Some(before), Some(now)) => {
@@ -192,17 +213,19 @@ impl Member {
 
     /// The Cluster of this member has changed.
     pub fn cluster_changed(&self, before: Option<&Object>, now: &Object) {
-        let (was, is) = (before.map(Standing::of).unwrap_or_default(), Standing::of(now));
+        let (was, is) = (before.map(MemberState::of).unwrap_or_default(), MemberState::of(now));
         if is.is_ready && !was.is_ready && before.is_some() {
             // Changes were missed while it was away, and what it serves may be other than it was.
             self.watches.restart();
             self.mapper.invalidate();
+            self.collection.restart();
         }
         if was != is {
             self.wake_all();
+            collect::wake_all(self);
         }
         if before.is_none_or(|before| before.generation() != now.generation() || has_new_finalizers(before, now)) {
-            self.poke.notify_one();
+            self.heartbeat_now.notify_one();
         }
     }
 
@@ -216,7 +239,7 @@ impl Member {
 
     /// Handles a change of unschedulable pods: the Work of the Deployment, if any, reports it.
     pub fn deployment_waits(&self, deployment: &ObjectKey) {
-        let gvr = GroupVersionResource::new("apps", "v1", "deployments");
+        let gvr = builtin::deployments();
         let Some(found) = self.watches.known(&gvr).and_then(|mirror| mirror.get(deployment)) else { return };
         if let Some(work) = work_of_object(&found, &self.execution_namespace) {
             self.queue.add_after(work, self.plane.settings.reflect_wait, Priority::NORMAL);
@@ -238,11 +261,11 @@ impl Member {
             return Ok(Outcome::Done);
         };
         let Some(cluster) = self.cluster_object() else { return Ok(Outcome::Done) };
-        let standing = Standing::of(&cluster);
+        let state = MemberState::of(&cluster);
         if work.is_deleting() {
-            return removal::remove(&self, &work, standing).await;
+            return removal::remove(&self, &work, state).await;
         }
-        dispatch::dispatch(&self, &work, standing).await
+        dispatch::dispatch(&self, &work, state).await
     }
 
     /// Closes the watches on resources that no work of the member uses any more.

@@ -8,7 +8,8 @@ use api::features::Features;
 use api::names;
 use api::work::{FINALIZER_EXECUTION, WORKS};
 use cluster_client::{ClusterClient, ResourceRef};
-use object::{GroupVersionResource, Object, Status};
+use object::builtin;
+use object::{Object, Status};
 use parking_lot::{Mutex, RwLock};
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
@@ -23,13 +24,13 @@ use crate::connect::LinkError;
 use crate::member::{Member, Plane, Recorders};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
-use crate::{connect, removal, workers};
+use crate::{collect, connect, removal, workers};
 
 /// Members that are started or stopped at the same time; one that ends slowly holds up none of the others.
 const CHANGES_MAX: usize = 64;
 
 /// Dependencies of push-mode sync.
-pub struct Parts {
+pub struct PushDeps {
     /// Of the control plane.
     pub mirrors: Mirrors,
     pub interpreter: interpreter_runtime::SharedInterpreter,
@@ -45,25 +46,27 @@ pub type Connect =
     dyn Fn(&str, &ClusterSpec, Option<&Object>, &Settings) -> Result<ClusterClient, LinkError> + Send + Sync;
 
 /// Runs until cancelled, and ends when every member has ended.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
-    run_with(parts, Arc::new(connect::connect), cancel).await;
+pub async fn run(deps: PushDeps, cancel: CancellationToken) {
+    run_with(deps, Arc::new(connect::connect), cancel).await;
 }
 
 /// `run` with members that are reached in another way, such as those in the same process.
-pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationToken) {
+pub async fn run_with(deps: PushDeps, connect: Arc<Connect>, cancel: CancellationToken) {
     // The recorders outlive the members.
-    let recorders = Recorders::start(parts.mirrors.client(), &parts.clock, &cancel);
+    let recorders = Recorders::start(deps.mirrors.client(), &deps.clock, &cancel);
+    let works = deps.mirrors.packed(&WORKS.gvr());
     let plane = Plane {
-        works: parts.mirrors.packed(&WORKS.gvr()),
-        clusters: parts.mirrors.of(&CLUSTERS.gvr()),
-        client: parts.mirrors.client().clone(),
-        interpreter: parts.interpreter,
-        member_capacity: parts.member_capacity,
-        features: parts.features,
-        clock: parts.clock,
-        metrics: parts.metrics,
+        slice_works: collect::index_works(&works),
+        works,
+        clusters: deps.mirrors.of(&CLUSTERS.gvr()),
+        client: deps.mirrors.client().clone(),
+        interpreter: deps.interpreter,
+        member_capacity: deps.member_capacity,
+        features: deps.features,
+        clock: deps.clock,
+        metrics: deps.metrics,
         recorders,
-        settings: parts.settings,
+        settings: deps.settings,
     };
     let synced = async {
         plane.clusters.synced().await;
@@ -75,7 +78,7 @@ pub async fn run_with(parts: Parts, connect: Arc<Connect>, cancel: CancellationT
     }
     let manager = Arc::new(Manager {
         clusters_by_secret: plane.clusters.index(secret_of),
-        mirrors: parts.mirrors,
+        mirrors: deps.mirrors,
         plane,
         connect,
         members: RwLock::default(),
@@ -261,7 +264,7 @@ impl Manager {
 
     fn secrets_in(self: &Arc<Self>, namespace: &str) -> Mirror {
         let start = || {
-            let spec = MirrorSpec::new(&GroupVersionResource::new("", "v1", "secrets")).within(namespace);
+            let spec = MirrorSpec::new(&builtin::secrets()).within(namespace);
             let mirror = self.mirrors.get(spec);
             tokio::spawn(follow_secrets(Arc::clone(self), mirror.clone()));
             mirror

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_settled_until_it_or_its_work_changes() {
+    fn an_object_is_up_to_date_until_it_or_its_work_changes() {
         let records = Records::default();
         let work = object(json!({"name": "w", "generation": 1}));
         let observed = |generation: i64, version: &str, label: &str| {

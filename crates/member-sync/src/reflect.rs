@@ -69,7 +69,7 @@ fn with_unschedulable(member: &Member, observed: &Object, status: Option<Value>)
 }
 
 /// Records events for the first status and for changes of health. Karmada records every status.
-pub fn tell_status(member: &Member, work: &Object, manifest: Manifest<'_>, before: Option<&str>, is: &str) {
+pub fn record_health(member: &Member, work: &Object, manifest: Manifest<'_>, before: Option<&str>, is: &str) {
     let recorder = &member.plane.recorders.work_status;
     if before.is_none() {
         let text = format!("Reflect status for object({}) succeed.", name(manifest));

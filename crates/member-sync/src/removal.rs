@@ -13,10 +13,10 @@ use plane_metrics::AppliedObject;
 use reconcile::{Outcome, ReconcileError};
 use serde_json::{Value, json};
 
-use crate::apply::{self, Place};
+use crate::apply::{self, ManifestTarget};
 use crate::gate::Verdict;
 use crate::manifest::{Manifest, is_preserved, manifests};
-use crate::member::{FIELD_MANAGER, Member, Standing};
+use crate::member::{FIELD_MANAGER, Member, MemberState};
 use crate::retain;
 use crate::work_status::{self, Dispatching};
 
@@ -24,7 +24,7 @@ use crate::work_status::{self, Dispatching};
 const LOOKS_MAX: usize = 5;
 
 /// Ends a work that is being deleted.
-pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> Result<Outcome, ReconcileError> {
+pub async fn remove(member: &Member, work: &Arc<Object>, state: MemberState) -> Result<Outcome, ReconcileError> {
     if !work.has_finalizer(FINALIZER_EXECUTION) {
         return Ok(Outcome::Done);
     }
@@ -33,7 +33,7 @@ pub async fn remove(member: &Member, work: &Arc<Object>, standing: Standing) -> 
         Verdict::Unknown => return Ok(Outcome::Retry),
         Verdict::Held => return hold(member, work).await,
     }
-    match (standing.is_ready, standing.is_leaving) {
+    match (state.is_ready, state.is_leaving) {
         (true, _) => {
             if let Err(status) = clear(member, work).await {
                 // The Ready condition shows that the member does not answer; a log line per attempt adds nothing.
@@ -70,7 +70,7 @@ async fn hold(member: &Member, work: &Object) -> Result<Outcome, ReconcileError>
 
 async fn clear(member: &Member, work: &Object) -> Result<(), Status> {
     for manifest in manifests(work) {
-        let place = match Place::of(member, manifest).await {
+        let place = match ManifestTarget::of(member, manifest).await {
             Ok(place) => place,
             // A kind that is not served has no objects.
             Err(status) if status.is_not_found() => continue,
@@ -87,7 +87,7 @@ async fn clear(member: &Member, work: &Object) -> Result<(), Status> {
 
 /// The object as it is certain to be. The copy may not have seen yet what was made a moment ago, so that an object is
 /// not in it proves nothing.
-async fn look_surely(member: &Member, place: &Place) -> Result<Option<Arc<Object>>, Status> {
+async fn look_surely(member: &Member, place: &ManifestTarget) -> Result<Option<Arc<Object>>, Status> {
     match member.watches.known(&place.resource.gvr).and_then(|mirror| mirror.get(&place.key)) {
         Some(observed) => Ok(Some(observed)),
         None => member.client.find(place.target()).await,
@@ -96,7 +96,7 @@ async fn look_surely(member: &Member, place: &Place) -> Result<Option<Arc<Object
 
 /// Deletes only the version that was checked: if the copy is stale or the object was taken over meanwhile, the member
 /// refuses, and the object is checked again.
-async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Status> {
+async fn delete(member: &Member, work: &Object, place: &ManifestTarget) -> Result<(), Status> {
     let mut seen = look_surely(member, place).await?;
     let mut looks = 1;
     loop {
@@ -129,7 +129,7 @@ async fn delete(member: &Member, work: &Object, place: &Place) -> Result<(), Sta
 }
 
 /// Takes off what ties the object to the control plane and leaves the rest.
-async fn let_go(member: &Member, work: &Object, manifest: Manifest<'_>, place: &Place) -> Result<(), Status> {
+async fn let_go(member: &Member, work: &Object, manifest: Manifest<'_>, place: &ManifestTarget) -> Result<(), Status> {
     // The write replaces the object, so it must be based on the newest version.
     let Some(observed) = member.client.find(place.target()).await? else { return Ok(()) };
     if !retain::is_managed(&observed) || retain::belongs_to_another(&observed, work) {

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_keeps_what_it_added_and_loses_what_the_template_lost() {
+    fn fields_of_the_member_are_kept_and_fields_removed_from_the_template_are_deleted() {
         check_retained(
             json!({"finalizers": ["x"], "resourceVersion": "1"}),
             json!({"resourceVersion": "7", "finalizers": ["f"], "ownerReferences": [{"name": "o"}]}),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_write_would_change_counts_as_a_difference() {
+    fn only_fields_a_write_would_change_are_differences() {
         let spec = json!({"replicas": 1});
         let observed = json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "u", "resourceVersion": "5",
             "generation": 2, "labels": {"x": "y"}, "annotations": {"deployment.kubernetes.io/revision": "1"}},
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_object_keeps_its_own_marks_only() {
+    fn a_released_object_keeps_only_its_own_labels() {
         let manifest = json!({"metadata": {"namespace": "d", "labels": {LABEL_MANAGED: "true", LABEL_WORK_ID: "w",
             LABEL_BINDING_ID: "b", LABEL_PROPAGATION_ID: "p", LABEL_CLUSTER_PROPAGATION_ID: "c", "app": "x"},
             "annotations": {ANNOTATION_WORK_NAME: "w", ANNOTATION_WORK_NAMESPACE: "n", ANNOTATION_TEMPLATE_UID: "u",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_taken_over_only_when_managed_or_told_to() {
+    fn existing_objects_are_taken_over_only_if_managed_or_allowed() {
         let managed = object(json!({"metadata": {"labels": {LABEL_MANAGED: "true"}}}));
         let foreign = object(json!({"metadata": {"labels": {LABEL_MANAGED: "false"}}}));
         let desired = |how: &str| object(json!({"metadata": {"annotations": {ANNOTATION_CONFLICT_RESOLUTION: how}}}));

@@ -13,13 +13,14 @@ use plane_state::MemberCapacity;
 use reconcile::{Change, Clock, Mirror, MirrorSpec};
 use tokio_util::sync::CancellationToken;
 
+use crate::collect;
 use crate::gate::Gate;
 use crate::member::{Member, Plane, Recorders};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
 
 /// Dependencies of the sync of one member.
-pub struct MemberParts {
+pub struct MemberDeps {
     pub plane: ClusterClient,
     pub member: ClusterClient,
     pub cluster: String,
@@ -33,21 +34,23 @@ pub struct MemberParts {
 }
 
 /// Keeps the member in sync until cancelled. Reads no work and no Cluster but its own.
-pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
-    let works = MirrorSpec::new(&WORKS.gvr()).packed().within(&names::execution_namespace(&parts.cluster));
-    let own = MirrorSpec::new(&CLUSTERS.gvr()).fields(&format!("metadata.name={}", parts.cluster));
-    let gate_client = parts.plane.clone();
+pub async fn run_member(deps: MemberDeps, cancel: CancellationToken) {
+    let works = MirrorSpec::new(&WORKS.gvr()).packed().within(&names::execution_namespace(&deps.cluster));
+    let own = MirrorSpec::new(&CLUSTERS.gvr()).fields(&format!("metadata.name={}", deps.cluster));
+    let gate_client = deps.plane.clone();
+    let works = Mirror::start(deps.plane.clone(), works, cancel.clone());
     let plane = Plane {
-        works: Mirror::start(parts.plane.clone(), works, cancel.clone()),
-        clusters: Mirror::start(parts.plane.clone(), own, cancel.clone()),
-        client: parts.plane,
-        interpreter: parts.interpreter,
-        member_capacity: parts.member_capacity,
-        features: parts.features,
-        clock: parts.clock,
-        metrics: parts.metrics,
-        recorders: parts.recorders,
-        settings: Settings { gate: Gate::asking(gate_client), ..parts.settings },
+        slice_works: collect::index_works(&works),
+        works,
+        clusters: Mirror::start(deps.plane.clone(), own, cancel.clone()),
+        client: deps.plane,
+        interpreter: deps.interpreter,
+        member_capacity: deps.member_capacity,
+        features: deps.features,
+        clock: deps.clock,
+        metrics: deps.metrics,
+        recorders: deps.recorders,
+        settings: Settings { gate: Gate::asking(gate_client), ..deps.settings },
     };
     let synced = async {
         plane.clusters.synced().await;
@@ -59,7 +62,7 @@ pub async fn run_member(parts: MemberParts, cancel: CancellationToken) {
     }
     let thresholds = Threshold::new(plane.settings.success_threshold, plane.settings.failure_threshold);
     let (works, clusters) = (plane.works.subscribe(), plane.clusters.subscribe());
-    let member = Member::new(plane, &parts.cluster, parts.member, None, Arc::new(Mutex::new(thresholds)), cancel);
+    let member = Member::new(plane, &deps.cluster, deps.member, None, Arc::new(Mutex::new(thresholds)), cancel);
     tokio::join!(Arc::clone(&member).run(), follow(&member, works, clusters));
 }
 

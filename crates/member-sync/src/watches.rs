@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_drift_is_looked_at_at_once() {
+    fn only_possible_drift_is_checked_at_once() {
         let object = |generation: i64| {
             let value = json!({"metadata": {"name": "a", "generation": generation}});
             Some(Arc::new(Object::from_value(value).expect("a map")))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_the_member_leads_to_its_work() {
+    fn an_object_of_the_member_maps_to_its_work() {
         let of = |namespace: &str| json!({ANNOTATION_WORK_NAMESPACE: namespace, ANNOTATION_WORK_NAME: "w"});
         check(None, Some(of("karmada-es-m1")), Some("w"));
         check(Some(of("karmada-es-m1")), None, Some("w"));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_applied_condition_says_what_happened() {
+    fn the_applied_condition_describes_the_result() {
         let good = Outcome { manifests: 1, applied: 1, ..Outcome::default() };
         let written = Outcome { has_written: true, ..good.clone() };
         let recreated = Outcome { is_recreation: true, ..written.clone() };
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn suspension_is_told_once() {
+    fn suspension_is_reported_once() {
         let mut status = WorkStatus::default();
         let (yes, suspended) = (Dispatching::Yes, Dispatching::Suspended);
         let held = |what: &str| Dispatching::Held(what.to_owned());

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_run_at_once_than_may_and_a_panic_is_tried_again() {
+    async fn concurrency_is_limited_and_a_panic_is_retried() {
         let queue = Arc::new(WorkQueue::<u32>::default());
         for key in 0..10 {
             queue.add_now(key, Priority::NORMAL);
@@ -124,15 +124,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_never_ends_does_not_hold_up_the_end() {
+    async fn a_task_that_never_ends_does_not_block_shutdown() {
         let queue = Arc::new(WorkQueue::<u32>::default());
         queue.add_now(1, Priority::NORMAL);
         let (cancel, started) = (CancellationToken::new(), Arc::new(tokio::sync::Notify::new()));
-        let told = Arc::clone(&started);
+        let notified = Arc::clone(&started);
         let running = tokio::spawn(run("test", queue, 3, cancel.clone(), move |_| {
-            let told = Arc::clone(&told);
+            let notified = Arc::clone(&notified);
             async move {
-                told.notify_one();
+                notified.notify_one();
                 std::future::pending().await
             }
         }));

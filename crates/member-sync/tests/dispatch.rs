@@ -22,15 +22,15 @@ async fn started() -> (Hub, Door, bench::Syncing) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_costs_one_write_in_the_member_and_one_of_its_status() {
+async fn a_work_takes_one_write_in_the_member_and_one_status_write() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 2), json!({"suspendDispatching": false}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
     let stored = hub.get_work("m1", &name).await;
     assert_eq!(condition(&stored, "Dispatching"), "True/Dispatching");
-    let told = stored.items(&["status", "manifestStatuses"]);
+    let statuses = stored.items(&["status", "manifestStatuses"]);
     assert_eq!(
-        told[0]["identifier"],
+        statuses[0]["identifier"],
         json!({"ordinal": 0, "group": "apps", "version": "v1", "kind": "Deployment", "resource": "",
             "namespace": "default", "name": "web"})
     );
@@ -45,7 +45,7 @@ async fn a_work_costs_one_write_in_the_member_and_one_of_its_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_in_the_member_shows_on_the_work() {
+async fn changes_in_the_member_are_reported_on_the_work() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));
     let health = || async {
@@ -65,7 +65,7 @@ async fn what_happens_in_the_member_shows_on_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drift_is_reverted_and_what_the_member_added_stays() {
+async fn drift_is_reverted_and_fields_of_the_member_are_kept() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 2), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -88,7 +88,7 @@ async fn drift_is_reverted_and_what_the_member_added_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_generation_of_the_work_is_applied_and_what_it_dropped_goes() {
+async fn a_new_generation_is_applied_and_dropped_manifests_are_deleted() {
     let (hub, member, syncing) = started().await;
     let mut manifest = deployment("web", 2);
     manifest["metadata"]["labels"] = json!({"old": "x"});
@@ -107,7 +107,7 @@ async fn a_new_generation_of_the_work_is_applied_and_what_it_dropped_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_in_the_member_is_made_again() {
+async fn objects_deleted_in_the_member_are_recreated() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 2), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -118,7 +118,7 @@ async fn what_is_deleted_in_the_member_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_own_is_refused_unless_it_may_be_taken_over() {
+async fn objects_of_other_owners_are_refused_unless_takeover_is_allowed() {
     let (hub, member, syncing) = started().await;
     member.api.seed(&deployments(), object(deployment("web", 7)));
     let name = hub.work("m1", deployment("web", 2), json!({}));
@@ -139,7 +139,7 @@ async fn what_others_own_is_refused_unless_it_may_be_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_create_of_an_existing_object_is_followed_by_a_look() {
+async fn a_rejected_create_of_an_existing_object_is_followed_by_a_read() {
     let rejections = [
         (422, "Invalid", "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated"),
         (403, "Forbidden", "exceeded quota: services, requested: 1, used: 5, limited: 5"),
@@ -166,7 +166,7 @@ async fn a_rejected_create_of_an_existing_object_is_followed_by_a_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denial_is_told_others_go_on_and_it_is_tried_again() {
+async fn a_denial_is_reported_and_retried_and_blocks_no_other_work() {
     let (hub, member, syncing) = started().await;
     member.api.set_fault(|call| {
         let is_denied = matches!(&call.request, ApiRequest::Create { object, .. } if object.name() == "bad");
@@ -207,7 +207,7 @@ async fn a_kind_the_member_does_not_serve_waits_until_it_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_with_a_copy_that_is_behind_is_resolved() {
+async fn a_conflict_with_a_stale_mirror_is_resolved() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 2), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -227,7 +227,7 @@ async fn a_conflict_with_a_copy_that_is_behind_is_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspended_work_is_not_sent_until_it_may_be() {
+async fn a_suspended_work_is_not_applied_until_resumed() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({"suspendDispatching": true}));
     eventually("reported", "False/SuspendDispatching".to_owned(), || async {
@@ -250,7 +250,7 @@ async fn a_suspended_work_is_not_sent_until_it_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_goes_takes_with_it_what_is_its_own_and_nothing_else() {
+async fn deleting_a_work_deletes_its_own_objects_and_nothing_else() {
     let (hub, member, syncing) = started().await;
     let own = hub.work("m1", deployment("own", 1), json!({}));
     let foreign = hub.work("m1", deployment("foreign", 1), json!({}));
@@ -271,7 +271,7 @@ async fn a_work_that_goes_takes_with_it_what_is_its_own_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_made_and_deleted_at_once_leaves_nothing_behind() {
+async fn a_work_deleted_right_after_its_creation_leaves_nothing_behind() {
     let (hub, member, syncing) = started().await;
     for round in 0..20 {
         let name = hub.work("m1", deployment(&format!("web-{round}"), 1), json!({}));
@@ -283,7 +283,7 @@ async fn a_work_made_and_deleted_at_once_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_preserved_stays_without_its_ties() {
+async fn preserved_objects_stay_without_karmada_labels() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 3), json!({"preserveResourcesOnDeletion": true}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -296,7 +296,7 @@ async fn what_is_preserved_stays_without_its_ties() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_away_keeps_its_works_as_they_are_and_catches_up_when_it_is_back() {
+async fn works_of_an_unreachable_member_are_unchanged_and_applied_when_it_returns() {
     let (hub, member, syncing) = started().await;
     let first = hub.work("m1", deployment("first", 1), json!({}));
     let second = hub.work("m1", deployment("second", 1), json!({}));
@@ -328,7 +328,7 @@ async fn a_member_that_is_away_keeps_its_works_as_they_are_and_catches_up_when_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_stumbles_does_not_unsettle_what_was_applied_but_what_is_new_says_that_it_is_not_there() {
+async fn transient_errors_keep_applied_conditions_and_are_reported_for_new_works() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -350,7 +350,7 @@ async fn a_member_that_stumbles_does_not_unsettle_what_was_applied_but_what_is_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_absence_does_not_show_and_is_caught_up_with() {
+async fn a_short_outage_is_not_reported_and_missed_changes_are_applied() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -368,7 +368,7 @@ async fn a_short_absence_does_not_show_and_is_caught_up_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_leaves_and_cannot_be_reached_does_not_hold_its_works() {
+async fn an_unreachable_member_being_removed_does_not_block_its_works() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
@@ -384,7 +384,7 @@ async fn a_member_that_leaves_and_cannot_be_reached_does_not_hold_its_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_writes_nothing_that_is_as_it_should_be() {
+async fn a_restart_writes_nothing_that_is_up_to_date() {
     let (hub, member, syncing) = started().await;
     let mut names = Vec::new();
     for index in 0..50 {
@@ -394,18 +394,18 @@ async fn a_restart_writes_nothing_that_is_as_it_should_be() {
         eventually("applied", APPLIED.to_owned(), || hub.applied("m1", name)).await;
     }
     syncing.stop().await;
-    let (before, told) = (member.writes(), hub.status_writes());
+    let (before, status_writes) = (member.writes(), hub.status_writes());
     let syncing = hub.sync("m1", &member);
     let last = hub.work("m1", deployment("last", 1), json!({}));
     eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &last)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(member.writes().len(), before.len() + 1);
-    assert_eq!(hub.status_writes(), told + 1);
+    assert_eq!(hub.status_writes(), status_writes + 1);
     syncing.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn restarts_in_the_middle_of_a_thousand_lose_nothing_and_apply_nothing_twice() {
+async fn restarts_during_a_thousand_works_lose_nothing_and_apply_nothing_twice() {
     let (hub, member, mut syncing) = started().await;
     let names: Vec<String> =
         (0..1000).map(|index| hub.work("m1", deployment(&format!("web-{index}"), 1), json!({}))).collect();
@@ -423,7 +423,7 @@ async fn restarts_in_the_middle_of_a_thousand_lose_nothing_and_apply_nothing_twi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_member_does_not_hold_up_a_fast_one() {
+async fn a_slow_member_does_not_delay_a_fast_one() {
     let hub = Hub::start();
     let (fast, slow) = (Door::open(), Door::open());
     hub.join("fast");

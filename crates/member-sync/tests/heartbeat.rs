@@ -23,7 +23,7 @@ fn pod(name: &str, node: &str, phase: &str) -> object::Object {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_shows_what_its_member_is_serves_and_can_take() {
+async fn a_cluster_shows_version_apis_and_capacity_of_its_member() {
     let (hub, member) = (Hub::start(), Door::open());
     member.api.seed(&gvr("", "nodes"), node("n1"));
     member.api.seed(&gvr("", "pods"), pod("p1", "n1", "Running"));
@@ -64,7 +64,7 @@ async fn a_cluster_shows_what_its_member_is_serves_and_can_take() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn quotas_of_a_member_are_told_of_where_they_count() {
+async fn quotas_of_a_member_are_reported_where_enabled() {
     let quota = |used: &str| {
         object(json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small", "namespace": "d"},
             "spec": {"hard": {"requests.cpu": "20m"}},
@@ -95,7 +95,7 @@ async fn quotas_of_a_member_are_told_of_where_they_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_kind_in_the_member_shows_and_a_cluster_nobody_cares_for_yet_is_left_alone() {
+async fn a_new_kind_is_reported_and_a_cluster_without_finalizer_is_not_written() {
     let (hub, member) = (Hub::start(), Door::open());
     let bare = object(json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
         "metadata": {"name": "m1"}, "spec": {"syncMode": "Push"}}));
@@ -118,7 +118,7 @@ async fn a_new_kind_in_the_member_shows_and_a_cluster_nobody_cares_for_yet_is_le
 }
 
 #[tokio::test(start_paused = true)]
-async fn readiness_is_believed_after_thirty_seconds_both_ways() {
+async fn readiness_changes_after_thirty_seconds_in_both_directions() {
     let (hub, member) = (Hub::start(), Door::open());
     hub.join("m1");
     let syncing = hub.sync("m1", &member);

@@ -11,7 +11,7 @@ use api::work::WORKS;
 use cluster_client::{ClusterClient, Patch, ResourceRef};
 use member_sync::connect::{LinkError, remote_config};
 use member_sync::gate::Gate;
-use member_sync::{Parts, Settings, push};
+use member_sync::{PushDeps, Settings, push};
 use object::Object;
 use parking_lot::Mutex;
 use plane_state::SafeMode;
@@ -58,7 +58,7 @@ fn start() -> Running {
 
 fn start_with(settings: Settings) -> Running {
     let (hub, network, cancel) = (Hub::start(), Network::default(), CancellationToken::new());
-    let parts = Parts {
+    let parts = PushDeps {
         mirrors: Mirrors::new(hub.api.client(), cancel.clone()),
         interpreter: interpreter(),
         member_capacity: hub.member_capacity.clone(),
@@ -111,7 +111,7 @@ impl Running {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_synced_as_they_come_and_left_alone_when_they_pull() {
+async fn members_are_synced_when_they_join_and_pull_members_are_skipped() {
     let running = start();
     let (push, pull) = (running.member("push"), running.member("pull"));
     for (name, mode) in [("push", "Push"), ("pull", "Pull")] {
@@ -127,7 +127,7 @@ async fn members_are_synced_as_they_come_and_left_alone_when_they_pull() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_without_credentials_says_so_and_is_reached_once_they_are_there_and_again_when_they_change() {
+async fn missing_credentials_are_reported_and_new_or_changed_ones_are_used() {
     let running = start();
     let member = running.member("m1");
     running.join("m1", "Push");
@@ -147,7 +147,7 @@ async fn a_member_without_credentials_says_so_and_is_reached_once_they_are_there
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_moves_is_followed_and_one_that_is_gone_is_stopped() {
+async fn a_changed_endpoint_is_followed_and_a_deleted_cluster_is_stopped() {
     let running = start();
     let (old, new) = (running.member("old"), running.member("new"));
     running.secret("old", "dG9r");
@@ -170,7 +170,7 @@ async fn a_cluster_that_moves_is_followed_and_one_that_is_gone_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_members_each_get_their_own() {
+async fn two_hundred_members_get_their_own_works() {
     let running = start();
     let mut members = Vec::new();
     for index in 0..200 {
@@ -195,7 +195,7 @@ async fn two_hundred_members_each_get_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_safe_mode_only_what_was_never_there_is_made_and_the_rest_follows_at_its_end() {
+async fn in_safe_mode_only_new_objects_are_created_and_other_changes_follow_later() {
     let mode = SafeMode::unknown();
     mode.set(true);
     let running = start_with(Settings { gate: Gate::shared(mode.clone()), ..Settings::default() });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, ListOptions, ResourceRef, WriteOptions};
-use member_sync::{MemberParts, Recorders, Settings, run_member};
+use member_sync::{MemberDeps, Recorders, Settings, run_member};
 use reconcile::SystemClock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ async fn a_thousand_works_to_one_real_member() {
     hub.join("m1");
     let cancel = CancellationToken::new();
     let plane = hub.api.client();
-    let parts = MemberParts {
+    let parts = MemberDeps {
         recorders: Recorders::start(&plane, &hub.clock, &cancel),
         plane,
         member: member.clone(),

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::{
     ApiResources, ClusterClient, DiscoveryTags, Endpoint, Kubeconfig, Patch, ResourceRef, WriteOptions,
 };
-use member_sync::{Parts, Settings, push};
+use member_sync::{PushDeps, Settings, push};
 use object::request::Subresource;
 use object::{GroupVersionResource, Object};
 use reconcile::{Mirrors, SystemClock};
@@ -103,7 +103,7 @@ fn sync(hub: &Hub) -> (CancellationToken, tokio::task::JoinHandle<()>) {
         failure_threshold: Duration::from_secs(1),
         ..Settings::default()
     };
-    let parts = Parts {
+    let parts = PushDeps {
         mirrors: Mirrors::new(hub.api.client(), cancel.clone()),
         interpreter: interpreter(),
         member_capacity: hub.member_capacity.clone(),
@@ -123,7 +123,7 @@ fn deployment(name: &str, replicas: i64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_member_is_kept_as_its_works_say() {
+async fn a_real_member_follows_its_works() {
     let Some(mut server) = KubeApiServer::start() else { return };
     let mut plane = Plane::start(&server);
     eventually("ready", "True/ClusterReady".to_owned(), || plane.hub.readiness("m1")).await;
@@ -149,9 +149,9 @@ async fn a_real_member_is_kept_as_its_works_say() {
     what_is_right_is_not_written(&mut plane).await;
     admission_is_obeyed(&plane).await;
     asking_again_costs_nothing(&plane).await;
-    denials_are_told(&plane, &web).await;
+    denials_are_reported(&plane, &web).await;
     a_service_that_holds_its_node_port_is_taken_over(&plane).await;
-    works_go(&plane, &config, &service).await;
+    deleted_works_remove_their_objects(&plane, &config, &service).await;
     an_absence_is_survived(&plane, &mut server, &web).await;
     plane.end().await;
 }
@@ -171,8 +171,8 @@ async fn drift_is_reverted(plane: &Plane, web: &str) {
         .await
         .expect("patched");
     eventually("reflected", (json!(2), json!("Healthy")), || async {
-        let told = plane.hub.get_work("m1", web).await.items(&["status", "manifestStatuses"])[0].clone();
-        (told["status"]["readyReplicas"].clone(), told["health"].clone())
+        let status = plane.hub.get_work("m1", web).await.items(&["status", "manifestStatuses"])[0].clone();
+        (status["status"]["readyReplicas"].clone(), status["health"].clone())
     })
     .await;
     plane.member.delete(target, Default::default()).await.expect("deleted");
@@ -201,7 +201,7 @@ async fn what_is_right_is_not_written(plane: &mut Plane) {
         plane.version_of("", "services", "web").await,
         plane.version_of("apps", "deployments", "web").await,
     ];
-    let told = plane.hub.status_writes();
+    let writes = plane.hub.status_writes();
     plane.restart().await;
     let extra = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra", "namespace": "shop"}});
     let extra = plane.hub.work("m1", extra, json!({}));
@@ -212,7 +212,7 @@ async fn what_is_right_is_not_written(plane: &mut Plane) {
         plane.version_of("apps", "deployments", "web").await,
     ];
     assert_eq!(before, after);
-    assert_eq!(plane.hub.status_writes(), told + 1);
+    assert_eq!(plane.hub.status_writes(), writes + 1);
 }
 
 /// A policy of the member denies a work; once it is lifted, the work goes through by itself.
@@ -237,8 +237,8 @@ async fn admission_is_obeyed(plane: &Plane) {
     .await;
     let gold = plane.hub.work("m1", deployment("gold", 1), json!({}));
     eventually("denied", "False/AppliedFailed".to_owned(), || plane.applied(&gold)).await;
-    let told = message(&*plane.hub.get_work("m1", &gold).await, "Applied");
-    assert!(told.contains("ValidatingAdmissionPolicy 'no-gold'") && told.contains("gold stays at home"), "{told}");
+    let text = message(&*plane.hub.get_work("m1", &gold).await, "Applied");
+    assert!(text.contains("ValidatingAdmissionPolicy 'no-gold'") && text.contains("gold stays at home"), "{text}");
     let target = ResourceRef::cluster(&bindings, "no-gold");
     plane.member.delete(target, Default::default()).await.expect("deleted");
     plane.until_applied(&gold).await;
@@ -251,15 +251,15 @@ async fn asking_again_costs_nothing(plane: &Plane) {
     assert_eq!(ApiResources::discover_changed(&plane.member, &mut tags).await, Ok(None));
 }
 
-async fn denials_are_told(plane: &Plane, web: &str) {
+async fn denials_are_reported(plane: &Plane, web: &str) {
     let mut moved = deployment("web", 2);
     moved["spec"]["selector"]["matchLabels"] = json!({"app": "other"});
     moved["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
     plane.replace(web, moved).await;
     eventually("immutable", "False/AppliedFailed".to_owned(), || plane.applied(web)).await;
-    let told = message(&*plane.hub.get_work("m1", web).await, "Applied");
-    assert!(told.starts_with("Failed to apply all manifests (0/1): Deployment.apps \"web\" is invalid"), "{told}");
-    assert!(told.contains("field is immutable"), "{told}");
+    let text = message(&*plane.hub.get_work("m1", web).await, "Applied");
+    assert!(text.starts_with("Failed to apply all manifests (0/1): Deployment.apps \"web\" is invalid"), "{text}");
+    assert!(text.contains("field is immutable"), "{text}");
     plane.replace(web, deployment("web", 3)).await;
     plane.until_applied(web).await;
     eventually("three", Some(3), || plane.replicas("web")).await;
@@ -283,7 +283,7 @@ async fn denials_are_told(plane: &Plane, web: &str) {
     plane.until_applied(&unknown).await;
 }
 
-async fn works_go(plane: &Plane, config: &str, service: &str) {
+async fn deleted_works_remove_their_objects(plane: &Plane, config: &str, service: &str) {
     plane.hub.change_work("m1", service, json!({"spec": {"preserveResourcesOnDeletion": true}})).await;
     for name in [config, service] {
         plane.hub.delete_work("m1", name).await;

@@ -28,30 +28,14 @@ const MANIFESTS_MAX: usize = 1000;
 
 /// Answers for `why`, `plan` and failover simulation.
 pub struct Explaining {
-    pub explainer: Explainer,
+    pub explainer: Arc<Explainer>,
     /// Holds back some of the explained changes.
     pub mode: SafeMode,
 }
 
 impl Explaining {
     async fn why(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        let query = &request.incoming.query;
-        let parameter = |key: &str| query.get(key).unwrap_or_default().to_owned();
-        let subject = Subject {
-            api_version: parameter("apiVersion"),
-            kind: parameter("kind"),
-            namespace: parameter("namespace"),
-            name: parameter("name"),
-        };
-        if [&subject.api_version, &subject.kind, &subject.name].iter().any(|part| part.is_empty()) {
-            let text = "the query needs apiVersion, kind, name and, for namespaced objects, namespace";
-            return Err(Status::bad_request(text));
-        }
-        let resource = self.explainer.resource(&subject.api_version, &subject.kind).await?;
-        if resource.namespaced && subject.namespace.is_empty() {
-            return Err(Status::bad_request(format!("{} is namespaced: the query needs namespace", subject.kind)));
-        }
-        server.authorize(&request.user, &reading(&resource, &subject)).await?;
+        let (subject, _) = authorized_subject(&self.explainer, server, &request).await?;
         let described = match subject.namespace.as_str() {
             "" => format!("{} {}", subject.kind, subject.name),
             namespace => format!("{} {namespace}/{}", subject.kind, subject.name),
@@ -102,6 +86,31 @@ impl Extension for Explaining {
             (false, _) => Err(Status::new(405, "MethodNotAllowed", "send manifests to plan with POST")),
         }
     }
+}
+
+/// The object that the query of a request names. The caller may read it.
+pub(crate) async fn authorized_subject(
+    explainer: &Explainer,
+    server: &Server,
+    request: &ExtensionRequest,
+) -> Result<(Subject, ApiResource), Status> {
+    let parameter = |key: &str| request.incoming.query.get(key).unwrap_or_default().to_owned();
+    let subject = Subject {
+        api_version: parameter("apiVersion"),
+        kind: parameter("kind"),
+        namespace: parameter("namespace"),
+        name: parameter("name"),
+    };
+    if [&subject.api_version, &subject.kind, &subject.name].iter().any(|part| part.is_empty()) {
+        let text = "the query needs apiVersion, kind, name and, for namespaced objects, namespace";
+        return Err(Status::bad_request(text));
+    }
+    let resource = explainer.resource(&subject.api_version, &subject.kind).await?;
+    if resource.namespaced && subject.namespace.is_empty() {
+        return Err(Status::bad_request(format!("{} is namespaced: the query needs namespace", subject.kind)));
+    }
+    server.authorize(&request.user, &reading(&resource, &subject)).await?;
+    Ok((subject, resource))
 }
 
 /// Returns the request by which the caller could read the object.

@@ -28,8 +28,9 @@ pub async fn begin(server: &Arc<Server>, mode: &SafeMode) -> Result<(), Status> 
     mode.set(true);
     tracing::warn!(
         restored_at = found.restored_at,
-        backup_taken_at = found.backup_taken_at,
-        "safe mode: this control plane was restored from a backup and removes nothing from members until that is confirmed \
+        origin = found.imported_from.as_deref().unwrap_or("a backup"),
+        origin_read_at = found.backup_taken_at,
+        "safe mode: this control plane was restored or imported and removes nothing from members until that is confirmed \
          (`flotilla restore status`, `flotilla restore confirm`)"
     );
     let (server, mode) = (Arc::clone(server), mode.clone());
@@ -49,7 +50,9 @@ pub fn annotate(mode: &SafeMode, described: &str, answer: &mut Value) {
     }
     let held: Vec<Held> = mode.held().into_iter().filter(|held| held.object == described).collect();
     let mut text = answer["text"].as_str().unwrap_or_default().trim_end().to_owned();
-    text.push_str("\n\nThe control plane is in safe mode after a restore: see `flotilla restore status`.\n");
+    text.push_str(
+        "\n\nThe control plane is in safe mode after a restore or an import: see `flotilla restore status`.\n",
+    );
     for Held { cluster, action, object } in &held {
         text.push_str(&format!("  held back by safe mode: {action} {object} in cluster {cluster}\n"));
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use admission_world::World;
 use api::features::Features;
 use plane_api::admission::karmada;
+use plane_api::admission::registry_stores::RegistryStoreAccess;
 use serde_json::{Value, json};
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/propagationpolicies";
@@ -17,13 +18,16 @@ const OLD_BINDINGS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/team/resou
 const QUOTAS: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/federatedresourcequotas";
 const CUSTOMIZATIONS: &str = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+const REGISTRIES: &str = "/apis/search.karmada.io/v1alpha1/resourceregistries";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 async fn world(gates: &str) -> World {
     let features = Arc::new(Features::parse(gates).expect("gates"));
     let kinds = [kinds::builtin(), validation::kinds(&features)].concat();
     let compile = Arc::new(|script: &str| if script == "bad" { Err("no".to_owned()) } else { Ok(()) });
-    let steps = karmada::steps(karmada::Options { features, allow_no_execute_taints: false, compile });
+    let mut steps = karmada::steps(karmada::Options { features, allow_no_execute_taints: false, compile });
+    steps.push(Box::new(RegistryStoreAccess));
     World::serving(kinds, steps).await
 }
 
@@ -144,7 +148,7 @@ async fn bindings_reference_objects_of_their_own_scope_only() {
 }
 
 #[tokio::test]
-async fn a_protected_object_stays_whatever_its_kind() {
+async fn a_protected_object_of_any_kind_is_not_deleted() {
     let world = world("").await;
     let path = "/api/v1/namespaces/team/configmaps";
     let labels = json!({"resourcetemplate.karmada.io/deletion-protected": "Always"});
@@ -158,7 +162,7 @@ async fn a_protected_object_stays_whatever_its_kind() {
 }
 
 #[tokio::test]
-async fn bindings_are_held_to_the_quotas_of_their_namespace() {
+async fn bindings_respect_the_quotas_of_their_namespace() {
     let world = world("FederatedQuotaEnforcement=true").await;
     let quota = object("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "q", json!({"overall": {"cpu": "5"}}));
     world.make(QUOTAS, quota).await;
@@ -222,7 +226,7 @@ async fn clusters_are_refused_by_their_own_rules_not_by_a_webhook() {
 
 /// Installers bring Karmada's definitions along, and uninstallers delete them; neither may touch what is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_of_what_is_served_anyway_changes_and_removes_nothing() {
+async fn a_definition_of_a_built_in_kind_has_no_effect() {
     let world = world("").await;
     apiserver::prepare(&world.server, Vec::new()).await.expect("prepared");
     let spec = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]});
@@ -298,8 +302,8 @@ async fn kinds_without_a_controller_are_accepted_with_a_warning() {
     };
     let service = json!({"types": ["LoadBalancer"], "ports": [{"name": "web", "port": 80}]});
     let rows = [
-        ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", hpa, "no effect"),
-        ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", cron("FederatedHPA"), "no effect"),
+        ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", hpa, ""),
+        ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", cron("FederatedHPA"), ""),
         ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", cron("Deployment"), ""),
         ("networking.karmada.io/v1alpha1", "MultiClusterService", "multiclusterservices", service, "no effect"),
     ];
@@ -309,5 +313,55 @@ async fn kinds_without_a_controller_are_accepted_with_a_warning() {
         assert_eq!(reply.code, 201, "{kind}: {}", reply.body);
         let is_warned = reply.warnings.iter().any(|warning| warning.contains("no effect"));
         assert_eq!(is_warned, !expected.is_empty(), "{kind}: {:?}", reply.warnings);
+    }
+}
+
+/// The plane sends objects of members, and the login of the backend, to the addresses that a registry names.
+#[tokio::test]
+async fn a_registry_sends_only_what_its_author_can_read() {
+    let registries = json!({"apiGroups": ["search.karmada.io"], "resources": ["resourceregistries"], "verbs": ["*"]});
+    let proxy = |names: Value| {
+        let mut rule = json!({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["get"]});
+        rule["resourceNames"] = names;
+        rule
+    };
+    let secret = json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["login"], "verbs": ["get"]});
+    let plain = json!({"addresses": ["https://198.51.100.1:9200"]});
+    let mut with_login = plain.clone();
+    with_login["secretRef"] = json!({"namespace": "other", "name": "login"});
+    let cases = [
+        (vec![], Value::Null, 201),
+        (vec![], plain.clone(), 403),
+        (vec![proxy(json!(["m1"]))], plain.clone(), 403),
+        (vec![proxy(Value::Null)], plain, 201),
+        (vec![proxy(Value::Null)], with_login.clone(), 403),
+        (vec![secret.clone()], with_login.clone(), 403),
+        (vec![proxy(Value::Null), secret], with_login, 201),
+    ];
+    for (rules, store, expected) in cases {
+        let world = world("").await;
+        let rules = [rules, vec![registries.clone()]].concat();
+        let role = json!({"metadata": {"name": "r"}, "rules": rules});
+        world.make(&format!("{RBAC}/clusterroles"), role.clone()).await;
+        let binding = json!({"metadata": {"name": "r"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}]});
+        world.make(&format!("{RBAC}/clusterrolebindings"), binding).await;
+        world.settle().await;
+        let mut spec = json!({"targetCluster": {}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}]});
+        if !store.is_null() {
+            spec["backendStore"] = json!({"openSearch": store});
+        }
+        let registry = object("search.karmada.io/v1alpha1", "ResourceRegistry", "r", spec);
+        let made = world.ask_as("bob", "POST", REGISTRIES, registry.clone()).await;
+        assert_eq!(made.code, expected, "{role} {registry}: {}", made.body);
+        if expected == 403 {
+            assert!(made.message().contains("spec.backendStore.openSearch"), "{}", made.message());
+            // Nor by changing what someone else has made.
+            world.make(REGISTRIES, registry.clone()).await;
+            let address = json!({"spec": {"backendStore": {"openSearch": {"addresses": ["https://203.0.113.1"]}}}});
+            let changed = world.ask_as("bob", "PATCH", &format!("{REGISTRIES}/r"), address).await;
+            assert_eq!(changed.code, 403, "{}", changed.body);
+        }
     }
 }

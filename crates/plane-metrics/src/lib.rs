@@ -4,7 +4,9 @@ mod plane;
 
 use metrics::{Controllers, Registry};
 
-pub use plane::{AppliedObject, MemberMetrics, PropagationMetrics, QueueReason, ScheduleType, SchedulingMetrics};
+pub use plane::{
+    AppliedObject, AutoscalingMetrics, MemberMetrics, PropagationMetrics, QueueReason, ScheduleType, SchedulingMetrics,
+};
 
 /// All metrics of one control plane or agent. Clones share them.
 #[derive(Clone)]
@@ -12,6 +14,7 @@ pub struct PlaneMetrics {
     registry: Registry,
     pub controllers: Controllers,
     pub propagation: PropagationMetrics,
+    pub autoscaling: AutoscalingMetrics,
     pub members: MemberMetrics,
     pub scheduling: SchedulingMetrics,
 }
@@ -34,6 +37,7 @@ impl PlaneMetrics {
         Self {
             controllers: Controllers::new(registry),
             propagation: PropagationMetrics::new(registry),
+            autoscaling: AutoscalingMetrics::new(registry),
             members: MemberMetrics::new(registry),
             scheduling: SchedulingMetrics::new(registry),
             registry: registry.clone(),

@@ -144,6 +144,40 @@ impl PropagationMetrics {
     }
 }
 
+/// Autoscaling by the load in members.
+#[derive(Clone)]
+pub struct AutoscalingMetrics {
+    process_time: Histogram,
+    pull_time: Histogram,
+}
+
+impl AutoscalingMetrics {
+    pub fn new(registry: &Registry) -> Self {
+        let seconds = exponential(0.001, 2.0, 12);
+        let histogram = |name, labels, help| registry.histogram(name, labels, &seconds, help);
+        Self {
+            process_time: histogram(
+                "federatedhpa_process_duration_seconds",
+                RESULT,
+                "Time to process a FederatedHPA, by result.",
+            ),
+            pull_time: histogram(
+                "federatedhpa_pull_metrics_duration_seconds",
+                &["result", "metricType"],
+                "Time to read the metrics of a FederatedHPA from members, by result and type.",
+            ),
+        }
+    }
+
+    pub fn processed(&self, is_ok: bool, took: Duration) {
+        self.process_time.observe(&[result(is_ok)], took);
+    }
+
+    pub fn pulled(&self, is_ok: bool, metric_type: &'static str, took: Duration) {
+        self.pull_time.observe(&[result(is_ok), metric_type], took);
+    }
+}
+
 /// An object that was applied to a member.
 #[derive(Clone, Copy)]
 pub struct AppliedObject<'a> {

@@ -1,4 +1,4 @@
-//! Safe mode: after a restore the control plane removes nothing from members until an administrator confirms. Records the
+//! Safe mode: after a restore or an import the control plane removes nothing from members until an administrator confirms. Records the
 //! changes it held back.
 
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::search::ANNOTATION_CACHED_FROM;
-use cluster_client::{ApiResource, ClusterClient};
-use object::{GroupVersionResource, Object, Status};
+use cluster_client::{ApiResource, ClusterClient, MemberClients};
+use object::{GroupVersionResource, Object};
 use reconcile::{Mirror, MirrorLimits, MirrorSpec};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,12 +15,6 @@ use crate::registries::{CachePlan, Namespaces, PlannedCache};
 
 /// Requests wait this long after a cache's start for its first sync; after that they are served without it.
 pub const FIRST_READING_MAX: Duration = Duration::from_secs(5);
-
-/// Creates clients of members with the control plane's permissions.
-pub trait MemberClients: Send + Sync {
-    /// A client, possibly before the member is reachable.
-    fn client(&self, cluster: &str) -> Result<ClusterClient, Status>;
-}
 
 /// The copy of one resource of one member.
 pub struct Cache {

@@ -5,6 +5,7 @@
 
 mod cache;
 mod filter;
+mod opensearch;
 mod paths;
 mod read;
 mod registries;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use api::cluster::CLUSTERS;
 use api::search::{RESOURCE_REGISTRIES, RegistrySpec};
-use cluster_client::{ApiResource, RestMapper};
+use cluster_client::{ApiResource, MemberClients, RestMapper};
 use object::request::Verb;
 use object::{GroupVersion, Status};
 use reconcile::{Change, Mirror, Mirrors, Subscription};
@@ -26,9 +27,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::View;
+use crate::opensearch::Exports;
 use crate::registries::{Candidate, KindName, named_kinds, plan_caches};
 
-pub use crate::cache::MemberClients;
 pub use crate::filter::{Filter, ReadField};
 pub use crate::paths::{Path, parse as parse_path};
 pub use crate::read::{ListRequest, Listed};
@@ -47,6 +48,7 @@ const UNKNOWN_KINDS_EVERY: Duration = Duration::from_secs(10);
 pub struct SearchDeps {
     /// Of the control plane.
     pub mirrors: Mirrors,
+    /// Clients with the control plane's permissions.
     pub members: Arc<dyn MemberClients>,
 }
 
@@ -119,9 +121,10 @@ impl Search {
             () = cancel.cancelled() => return,
         }
         let mut known = Known::default();
+        let mut exports = Exports::new(self.mirrors.client().clone());
         known.read(registries, &clusters, &self.mapper).await;
         loop {
-            self.commit(&known, &term);
+            self.commit(&known, &mut exports, &term);
             if registries.is_empty() {
                 return;
             }
@@ -155,8 +158,9 @@ impl Search {
         }
     }
 
-    fn commit(&self, known: &Known, cancel: &CancellationToken) {
-        let plan = plan_caches(&known.registries, known.candidates.values(), &known.resources);
+    fn commit(&self, known: &Known, exports: &mut Exports, cancel: &CancellationToken) {
+        let mut plan = plan_caches(&known.registries, known.candidates.values(), &known.resources);
+        let planned_exports = std::mem::take(&mut plan.exports);
         if plan.left_out > 0 {
             tracing::warn!(left_out = plan.left_out, "registries select more than {} caches", registries::CACHES_MAX);
         }
@@ -165,6 +169,7 @@ impl Search {
         if view.count() != before.count() {
             tracing::info!(caches = view.count(), "caching resources of members");
         }
+        exports.follow(planned_exports, &view, cancel);
         self.view.send_replace(Arc::new(view));
     }
 }

@@ -7,6 +7,8 @@ use api::search::RegistrySpec;
 use cluster_client::ApiResource;
 use object::{GroupVersionResource, Object, Status};
 
+use crate::opensearch::Destination;
+
 /// Maximum number of caches, each with a watch on a member.
 pub const CACHES_MAX: usize = 5_000;
 
@@ -34,6 +36,8 @@ pub struct CachePlan {
     /// Resources selected by some registry, whether or not any member has them.
     pub registered: BTreeMap<GroupVersionResource, ApiResource>,
     pub caches: BTreeMap<(GroupVersionResource, String), PlannedCache>,
+    /// Caches that are written to OpenSearch, where, and their namespaces.
+    pub exports: BTreeMap<(GroupVersionResource, String, Destination), Namespaces>,
     /// Number of caches beyond `CACHES_MAX`.
     pub left_out: usize,
 }
@@ -95,8 +99,9 @@ pub fn plan_caches<'a>(
                     && candidate.support.get(&kind) != Some(&ApiSupport::Disabled)
                     && registry.target_cluster.matches(&candidate.head, &candidate.spec)
             });
+            let store = registry.backend_store.as_ref().and_then(|store| store.open_search.as_ref());
             for candidate in meant {
-                plan.add(&resource.gvr, candidate, namespace);
+                plan.add(&resource.gvr, candidate, namespace, store.map(Destination::of));
             }
         }
     }
@@ -104,7 +109,13 @@ pub fn plan_caches<'a>(
 }
 
 impl CachePlan {
-    fn add(&mut self, gvr: &GroupVersionResource, candidate: &Candidate, namespace: &str) {
+    fn add(
+        &mut self,
+        gvr: &GroupVersionResource,
+        candidate: &Candidate,
+        namespace: &str,
+        destination: Option<Destination>,
+    ) {
         let key = (gvr.clone(), candidate.name().to_owned());
         if self.caches.len() >= CACHES_MAX && !self.caches.contains_key(&key) {
             self.left_out += 1;
@@ -115,10 +126,21 @@ impl CachePlan {
             identity: candidate.identity.clone(),
         });
         wanted.namespaces.add(namespace);
+        if let Some(destination) = destination {
+            let export = self.exports.entry((gvr.clone(), candidate.name().to_owned(), destination));
+            export.or_insert_with(|| Namespaces::Only(BTreeSet::new())).add(namespace);
+        }
     }
 }
 
 impl Namespaces {
+    pub fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(namespace),
+        }
+    }
+
     /// An empty name means all.
     fn add(&mut self, namespace: &str) {
         match self {

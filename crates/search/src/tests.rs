@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, DeleteOptions, ResourceRef};
+use object::builtin;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{GroupVersionResource, Object};
 use reconcile::ObjectKey;
@@ -15,7 +16,7 @@ use super::*;
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn pods() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "pods")
+    builtin::pods()
 }
 
 fn pod(namespace: &str, name: &str, app: &str) -> Object {
@@ -60,7 +61,7 @@ impl World {
         let members = BTreeMap::from(["a", "b", "c"].map(|name| (name, MemoryApi::default())));
         for (count, member) in members.values().enumerate() {
             for _ in 0..=count * 10 {
-                member.seed(&GroupVersionResource::new("", "v1", "configmaps"), pod("x", "counts", ""));
+                member.seed(&builtin::config_maps(), pod("x", "counts", ""));
             }
         }
         let plane = MemoryApi::default();
@@ -226,7 +227,7 @@ async fn changes_between_two_pages_are_seen_by_a_watch_from_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_got_from_the_one_member_that_has_it() {
+async fn an_object_is_read_from_the_one_member_that_has_it() {
     let world = World::with_registry().await;
     for (member, name) in [("a", "mine"), ("a", "shared"), ("b", "shared")] {
         world.seed(member, "x", name, "web");
@@ -252,7 +253,7 @@ async fn an_object_is_got_from_the_one_member_that_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_cannot_be_read_hangs_no_list_and_stops_every_write() {
+async fn an_unreadable_member_blocks_no_list_and_prevents_writes() {
     let world = World::start().await;
     let broken = &world.members["b"];
     broken.refuse_streaming_lists();
@@ -305,7 +306,7 @@ async fn a_watch_continues_from_a_list_and_applies_its_selectors() {
 
 /// A client can resume from every version a watch delivers, without missing or repeating anything.
 #[tokio::test(start_paused = true)]
-async fn a_watch_can_be_taken_up_from_any_of_its_events() {
+async fn a_watch_can_resume_from_any_of_its_events() {
     let world = World::with_registry().await;
     let listed = world.settled(&[]).await;
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
@@ -360,7 +361,7 @@ async fn a_streaming_list_marks_its_end_and_bookmarks_advance() {
     said.sort();
     assert_eq!(said, ["+a:x/p1", "+b:x/p2"]);
     // A change outside the watch only advances its bookmark.
-    world.members["a"].seed(&GroupVersionResource::new("", "v1", "configmaps"), pod("x", "counts", "more"));
+    world.members["a"].seed(&builtin::config_maps(), pod("x", "counts", "more"));
     let bookmark = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
     let [SearchEvent::Bookmark { version, initial_events_end: false }] = &bookmark[..] else { panic!("{bookmark:?}") };
     let (now, before) = (version::Versions::parse(version), version::Versions::parse(&listed.version));
@@ -443,7 +444,6 @@ async fn searching_finds_objects_by_path_and_labels() {
         let items = world.search.find(&pods(), name, &filter).await;
         assert_eq!(names(&Listed { items, ..Listed::default() }), expected, "{namespace}/{name}");
     }
-    let unknown =
-        world.search.find(&GroupVersionResource::new("", "v1", "services"), "", &Filter::everything("")).await;
+    let unknown = world.search.find(&builtin::services(), "", &Filter::everything("")).await;
     assert!(unknown.is_empty());
 }

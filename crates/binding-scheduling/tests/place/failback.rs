@@ -19,15 +19,15 @@ fn preferences() -> Vec<(&'static str, Value)> {
         merge(&mut strategy, &preference);
         strategy
     };
-    let by_room = || divided(json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}}));
+    let by_capacity = || divided(json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}}));
     let weights = divided(json!({"weightPreference": {"staticWeightList": [weight("m1", 1), weight("m2", 0)]}}));
     let group = |name: &str| json!({"affinityName": name, "clusterNames": [name]});
     vec![
         ("weights", json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}, "replicaScheduling": weights})),
-        ("groups", json!({"clusterAffinities": [group("m1"), group("m2")], "replicaScheduling": by_room()})),
+        ("groups", json!({"clusterAffinities": [group("m1"), group("m2")], "replicaScheduling": by_capacity()})),
         (
             "overflow",
-            json!({"replicaScheduling": by_room(), "clusterAffinities": [{"affinityName": "all",
+            json!({"replicaScheduling": by_capacity(), "clusterAffinities": [{"affinityName": "all",
             "clusterNames": ["m1"], "overflowAffinities": [only("m2")]}]}),
         ),
     ]

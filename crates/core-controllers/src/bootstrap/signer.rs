@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_may_sign_do_and_old_signatures_go() {
+    fn tokens_sign_cluster_info_and_old_signatures_are_removed() {
         let now = "2026-01-01T00:00:00Z".parse().expect("a time");
         let secrets = [
             secret("abcdef", "true", ""),

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use object::Object;
+use object::conditions::{self, NewCondition};
 use pki::csr::Csr;
-use serde_json::{Value, json};
 
 use super::recognize;
 
@@ -20,6 +20,8 @@ pub enum AgentApproval {
     /// Only certificates for the cluster the token was created for.
     #[default]
     Bound,
+    /// None: the controller `agentcsrapproving` is off.
+    Off,
 }
 
 impl FromStr for AgentApproval {
@@ -92,9 +94,8 @@ pub fn cluster_named(csr: &Csr) -> &str {
 
 pub fn approved(request: &Object, message: &str) -> Object {
     let mut approved = request.clone();
-    let mut conditions = request.items(&["status", "conditions"]).to_vec();
-    conditions.push(json!({"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message}));
-    approved.set(&["status", "conditions"], Value::Array(conditions));
+    let new = NewCondition { kind: "Approved", status: "True", reason: "AutoApproved", message };
+    conditions::edit(&mut approved, new.kind, |condition| condition.write(&new));
     approved
 }
 

@@ -106,6 +106,9 @@ async fn is_granted(
     csr: &Csr,
     rule: ApprovalRule,
 ) -> Result<bool, ReconcileError> {
+    if controller.agent_approval == AgentApproval::Off && rule.subresource.ends_with("clusteragent") {
+        return Ok(false);
+    }
     if !rule.is_named {
         return may(&controller.client, request, rule.subresource, "").await;
     }

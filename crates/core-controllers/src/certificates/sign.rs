@@ -6,11 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::{self, NewCondition};
 use object::time::format_seconds;
 use pki::authority::{CertificateAuthority, LEAF_LIFETIME};
 use pki::csr::Csr;
 use pki::usage::CertificateUsage;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::recognize;
 
@@ -40,10 +41,11 @@ pub fn answer(request: &Object, csr: &Csr, authority: &CertificateAuthority, now
     match granted {
         Ok(certificate) => answered.set(&["status", "certificate"], STANDARD.encode(certificate.to_pem())),
         Err((reason, message)) => {
-            let mut conditions = request.items(&["status", "conditions"]).to_vec();
-            conditions.push(json!({"type": "Failed", "status": "True", "reason": reason, "message": message,
-                "lastUpdateTime": format_seconds(now)}));
-            answered.set(&["status", "conditions"], Value::Array(conditions));
+            let new = NewCondition { kind: "Failed", status: "True", reason, message: &message };
+            conditions::edit(&mut answered, new.kind, |condition| {
+                condition.write(&new);
+                condition.set("lastUpdateTime", format_seconds(now));
+            });
         }
     }
     Some(answered)

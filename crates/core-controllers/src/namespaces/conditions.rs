@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use object::Object;
-use object::time::format_seconds;
-use serde_json::{Value, json};
+use object::conditions::{self, NewCondition};
 
 use super::content::RemainingContent;
 
@@ -22,28 +21,15 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 
 /// Updates the conditions from the remaining content. Returns false if they are unchanged.
 pub fn set(namespace: &mut Object, left: &RemainingContent, now: Timestamp) -> bool {
-    let mut conditions = namespace.items(&["status", "conditions"]).to_vec();
-    let before = conditions.clone();
+    let before = namespace.items(&["status", "conditions"]).to_vec();
     for (condition_type, ok_reason, ok_message) in CONDITIONS {
         let (status, reason, message) = match complaint(condition_type, left) {
             Some((reason, message)) => ("True", reason, message),
             None => ("False", ok_reason, ok_message.to_owned()),
         };
-        let mut new = json!({"type": condition_type, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": format_seconds(now)});
-        match conditions.iter_mut().find(|c| c["type"] == condition_type) {
-            None => conditions.push(new),
-            Some(old) => {
-                if old["status"] == new["status"] {
-                    new["lastTransitionTime"] = old["lastTransitionTime"].clone();
-                }
-                *old = new;
-            }
-        }
+        conditions::set(namespace, &NewCondition { kind: condition_type, status, reason, message: &message }, now);
     }
-    let differs = conditions != before;
-    namespace.set(&["status", "conditions"], Value::Array(conditions));
-    differs
+    namespace.items(&["status", "conditions"]) != before
 }
 
 fn complaint(condition_type: &str, left: &RemainingContent) -> Option<(&'static str, String)> {

@@ -1,5 +1,7 @@
 //! The table of situations and their advice.
 
+use std::collections::BTreeSet;
+
 use propagation::policy::PolicyKey;
 
 use super::*;
@@ -65,7 +67,10 @@ fn objects_that_no_policy_propagates() {
     let object = "deployment web -n shop";
     check(
         &Reason::TemplateMissing,
-        &[&format!("`flotilla get {object} -s members`"), &format!("`flotilla promote {object} -C CLUSTER`")],
+        &[
+            &format!("`flotilla get {object} -s members --ignore-not-found`"),
+            &format!("`flotilla promote {object} -C CLUSTER`"),
+        ],
         &[],
     );
     let apply = format!("`flotilla get {object} -o yaml | flotilla apply -n shop --all-clusters -f -`");
@@ -138,7 +143,7 @@ fn objects_that_a_member_does_not_take() {
     check(&not_applied(ApplyFailure::Forbidden), &["permissions in m1"], &["OverridePolicy"]);
     check(&not_applied(ApplyFailure::Invalid), &["correct the object", "OverridePolicy for m1", retry], &[]);
     check(&not_applied(ApplyFailure::Other), &["correct the object", retry], &[]);
-    check(&not_applied(ApplyFailure::Interpreter), &["`flotilla interpret`"], &[]);
+    check(&not_applied(ApplyFailure::Interpreter), &["`flotilla interpret -f FILE --check`"], &[]);
     let failed = |namespace: &str| Reason::OverrideFailed { namespace: namespace.to_owned(), name: "o".to_owned() };
     check(&failed("shop"), &["`flotilla edit overridepolicy o -n shop`"], &[]);
     check(&failed(""), &["`flotilla edit clusteroverridepolicy o`"], &[]);
@@ -150,8 +155,12 @@ fn objects_that_are_unhealthy_or_leave_their_cluster() {
     check(&Reason::ClusterRemoved { cluster: m1() }, &["m1 was unregistered", EDIT], &[]);
     let not_ready = |eviction: PendingEviction| Reason::ClusterNotReady { cluster: m1(), eviction };
     let describe = "`flotilla describe cluster m1`";
-    check(&not_ready(PendingEviction::Never), &[describe, "it stays there"], &["uncordon", "taint"]);
-    check(&not_ready(PendingEviction::InSeconds { seconds: 250 }), &[describe, "in 4m10s"], &["uncordon"]);
+    check(&not_ready(PendingEviction::Never), &[describe, "until it is, it stays there"], &["uncordon", "taint"]);
+    check(
+        &not_ready(PendingEviction::InSeconds { seconds: 250 }),
+        &[describe, "if it stays so, it is moved to other clusters in 4m10s"],
+        &["uncordon"],
+    );
     check(&not_ready(PendingEviction::Now), &[describe, "being moved"], &[]);
     check(
         &leaving("flotilla.dev/unschedulable=cordoned:NoExecute", SOON),
@@ -166,7 +175,7 @@ fn objects_that_are_unhealthy_or_leave_their_cluster() {
     );
     check(&unschedulable(ReplicaDivision::Duplicated, false), &["add nodes to m1", EDIT], &["descheduler"]);
     check(&unschedulable(ReplicaDivision::StaticWeights, false), &["weight of m1", EDIT], &["descheduler"]);
-    check(&unschedulable(ReplicaDivision::ByCapacity, false), &["`flotilla server --descheduler` move the 3"], &[]);
+    check(&unschedulable(ReplicaDivision::ByCapacity, false), &["with --descheduler, which moves the 3"], &[]);
     check(
         &Reason::Unhealthy { cluster: m1() },
         &[
@@ -191,4 +200,86 @@ fn kinds_of_other_groups_are_named_with_their_group() {
     subject.api_version = "v1".to_owned();
     subject.namespace.clear();
     assert_eq!(object(&subject), "ingress web");
+}
+
+/// One of each reason; a new one must be added here.
+fn examples() -> Vec<Reason> {
+    let cluster = || "MEMBER".to_owned();
+    let taint =
+        |key: &str| Taint { key: key.to_owned(), value: String::new(), effect: "EFFECT".to_owned(), time_added: None };
+    let tainted = |key: &str| Reason::Tainted { cluster: cluster(), taints: vec![taint(key)] };
+    let failed = |namespace: &str| Reason::OverrideFailed { namespace: namespace.to_owned(), name: "NAME".to_owned() };
+    let failures = [
+        ApplyFailure::Unreachable,
+        ApplyFailure::CredentialsRejected,
+        ApplyFailure::AlreadyExists,
+        ApplyFailure::KindNotServed,
+        ApplyFailure::NamespaceMissing,
+        ApplyFailure::QuotaExceeded,
+        ApplyFailure::AdmissionDenied,
+        ApplyFailure::Forbidden,
+        ApplyFailure::Interpreter,
+        ApplyFailure::Invalid,
+        ApplyFailure::Other,
+    ];
+    let divisions = [ReplicaDivision::Duplicated, ReplicaDivision::StaticWeights, ReplicaDivision::ByCapacity];
+    let mut examples = vec![
+        Reason::TemplateMissing,
+        Reason::ApiNotPropagated { is_cluster: true },
+        Reason::ApiNotPropagated { is_cluster: false },
+        Reason::NamespaceNotSynced { why: NotSynced::Label },
+        Reason::NamespaceNotSynced { why: NotSynced::Flag },
+        Reason::NamespaceSkipped,
+        Reason::NoPolicy { has_near_miss: true },
+        Reason::PolicyDeleting,
+        Reason::PolicySelectsOther,
+        Reason::PolicyGone,
+        Reason::SchedulingSuspended,
+        Reason::OtherScheduler { name: "NAME".to_owned() },
+        Reason::NoClusters,
+        Reason::ClustersMissing { names: vec![cluster()], known: vec![] },
+        Reason::KindNotServed { cluster: cluster() },
+        tainted(TAINT_NOT_READY),
+        tainted(TAINT_NODES_UNSCHEDULABLE),
+        tainted(TAINT_UNSCHEDULABLE),
+        tainted("KEY"),
+        Reason::AffinityMismatch { cluster: cluster() },
+        Reason::TopologyMissing { cluster: cluster() },
+        Reason::RecentlyEvicted { cluster: cluster() },
+        Reason::ClusterLeaving { cluster: cluster() },
+        Reason::WorkloadAffinity { cluster: cluster() },
+        Reason::NoCapacity { replicas: 1 },
+        Reason::PlacementUnsatisfiable,
+        failed("NAMESPACE"),
+        failed(""),
+        Reason::DispatchSuspended,
+        Reason::ClusterRemoved { cluster: cluster() },
+        Reason::ClusterNotReady { cluster: cluster(), eviction: PendingEviction::Never },
+        Reason::EvictionPending { cluster: cluster(), taints: vec![taint("KEY")], eviction: PendingEviction::Now },
+        Reason::Unhealthy { cluster: cluster() },
+        Reason::NoFailback { clusters: vec![cluster()] },
+    ];
+    examples.extend(failures.map(|failure| Reason::NotApplied { cluster: cluster(), failure }));
+    examples.extend(divisions.map(|division| Reason::PodsUnschedulable {
+        cluster: cluster(),
+        replicas: 1,
+        division,
+        exceeds_nodes: false,
+    }));
+    examples
+}
+
+/// The list that `e2e/tests/advice.rs` runs.
+#[test]
+fn the_list_of_commands_is_complete() {
+    let subject = Subject { namespace: "NAMESPACE".to_owned(), name: "NAME".to_owned(), ..subject() };
+    let policy = PolicyKey::new("NAMESPACE", "POLICY");
+    let advisor = Advisor { subject: &subject, policy: Some(&policy) };
+    let advice: Vec<String> = examples().iter().filter_map(|reason| advisor.advise(reason)).collect();
+    let commands = advice.iter().flat_map(|advice| advice.split('`').skip(1).step_by(2));
+    let commands: BTreeSet<&str> = commands.map(|command| command.trim_start_matches("flotilla ")).collect();
+    let listed = include_str!("../../../../e2e/testdata/advice.txt");
+    let own = listed.split("# Of pods").next().unwrap_or_default();
+    let listed: BTreeSet<&str> = own.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    assert_eq!(listed, commands, "update e2e/testdata/advice.txt and e2e/tests/advice.rs");
 }

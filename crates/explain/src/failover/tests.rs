@@ -50,7 +50,7 @@ fn weights(list: &[(&str, i32)]) -> Value {
         "weightPreference": {"staticWeightList": list.iter().map(entry).collect::<Vec<_>>()}}})
 }
 
-fn by_room() -> Value {
+fn by_capacity() -> Value {
     json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": {"dynamicWeight": "AvailableReplicas"}}})
 }
@@ -61,8 +61,8 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
     let seed = || weights(&[("ottawa", 1), ("robbinsdale", 0), ("stpetersburg", 0)]);
     plane.binding("a", 4, seed(), json!([{"name": "ottawa", "replicas": 4}]));
     plane.binding("b", 3, seed(), json!([{"name": "ottawa", "replicas": 3}]));
-    plane.binding("c", 4, by_room(), json!([{"name": "ottawa", "replicas": 4}]));
-    plane.binding("d", 9, by_room(), json!([{"name": "ottawa", "replicas": 9}]));
+    plane.binding("c", 4, by_capacity(), json!([{"name": "ottawa", "replicas": 4}]));
+    plane.binding("d", 9, by_capacity(), json!([{"name": "ottawa", "replicas": 9}]));
     let duplicated = json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}});
     let everywhere = json!([{"name": "ottawa", "replicas": 1}, {"name": "robbinsdale", "replicas": 1},
         {"name": "stpetersburg", "replicas": 1}]);
@@ -75,9 +75,10 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
     let described: Vec<String> = simulation
         .bindings
         .iter()
-        .map(|fate| {
-            let to: Vec<String> = fate.to.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
-            format!("{} {:?} {} -{}", fate.subject.name, fate.verdict, to.join(","), fate.without_room)
+        .map(|effect| {
+            let to: Vec<String> =
+                effect.to.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+            format!("{} {:?} {} -{}", effect.subject.name, effect.verdict, to.join(","), effect.unplaced)
         })
         .collect();
     assert_eq!(
@@ -92,12 +93,12 @@ async fn each_workload_is_placed_on_the_remaining_capacity() {
         ]
     );
     let expected =
-        Totals { moves: 2, covered: 1, stays: 1, does_not_fit: 2, replicas_moved: 11, replicas_without_room: 11 };
+        Totals { moves: 2, covered: 1, stays: 1, does_not_fit: 2, replicas_moved: 11, replicas_unplaced: 11 };
     assert_eq!(simulation.totals, expected);
     assert_eq!(simulation.gains.get("robbinsdale"), Some(&7));
     let mut lines = simulation.text.lines();
     let first = lines.next().expect("a line");
-    assert_eq!(first, "Without ottawa: 2 would not fit, 2 would move, 1 run elsewhere already, 1 would stay.");
+    assert_eq!(first, "Without ottawa: 2 would not fit, 2 would move, 1 covered by other clusters, 1 would stay.");
     assert!(simulation.text.contains("robbinsdale has capacity for 1 of 3"), "{}", simulation.text);
 }
 

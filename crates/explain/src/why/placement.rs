@@ -99,7 +99,7 @@ fn explain_now(
     features: &Features,
 ) -> Explanation {
     let (peers, options) = (Peers::default(), SchedulerOptions::new(features));
-    explain(snapshot, &Request { spec, status, peers: &peers, options: &options }).1
+    explain(snapshot, &Request { spec, status, peers: &peers, options: &options, answers: None }).1
 }
 
 fn is_suspended(spec: &BindingSpec) -> bool {

@@ -6,6 +6,7 @@ use api::policy::PROPAGATION_POLICIES;
 use api::work::{ApplyFailure, RESOURCE_BINDINGS, WORKS};
 use cluster_client::testing::MemoryApi;
 use object::GroupVersionResource;
+use object::builtin;
 use serde_json::{Value, json};
 
 use super::*;
@@ -39,7 +40,7 @@ impl Case {
         let annotations =
             json!({"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "p"});
         self.seed(
-            &GroupVersionResource::new("apps", "v1", "deployments"),
+            &builtin::deployments(),
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 4},
                 "metadata": {"name": "web", "namespace": "shop", "labels": labels, "annotations": annotations}}),
         )
@@ -197,7 +198,7 @@ fn bare_deployment(name: &str) -> Value {
 }
 
 fn deployments() -> GroupVersionResource {
-    GroupVersionResource::new("apps", "v1", "deployments")
+    builtin::deployments()
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn an_object_without_a_policy_gets_one() {
 
 #[test]
 fn namespaces_and_objects_of_the_control_plane_need_no_policy() {
-    let namespaces = GroupVersionResource::new("", "v1", "namespaces");
+    let namespaces = builtin::namespaces();
     let subject = |kind: &str, api_version: &str, name: &str| Subject {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_did_is_not_forgotten_over_what_the_plane_did() {
+    fn user_changes_are_kept_over_changes_of_the_plane() {
         let template = Template::new("v1", "ConfigMap", "a", "x");
         let mut causes = Causes::default();
         for cause in [Cause::Found, Cause::Changed, Cause::Karmada] {

@@ -74,7 +74,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     running.spawn(controller.run(sources, workers, cancel, reconcile));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a part of the detector ended badly");
+            tracing::error!(%error, "a task of the detector exited with an error");
         }
     }
 }

@@ -105,7 +105,7 @@ async fn cluster_wide_templates_get_cluster_wide_bindings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_must_not_leave_the_plane_stays() {
+async fn objects_that_must_not_propagate_are_not_bound() {
     let mut stage = stage();
     for namespace in ["kube-system", "karmada-system", "karmada-cluster", "karmada-es-m1"] {
         seed_deployment(&stage, namespace, "web");
@@ -125,7 +125,7 @@ async fn what_must_not_leave_the_plane_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_users_write_into_a_template_reaches_its_binding() {
+async fn only_user_changes_of_a_template_reach_its_binding() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -141,7 +141,7 @@ async fn only_what_users_write_into_a_template_reaches_its_binding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_changes_changes_its_bindings() {
+async fn a_changed_policy_updates_its_bindings() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -162,7 +162,7 @@ async fn a_policy_that_changes_changes_its_bindings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_that_goes_frees_its_templates_for_the_next() {
+async fn a_deleted_policy_releases_its_templates_to_the_next() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -201,7 +201,7 @@ async fn a_policy_that_selects_policies_claims_none_and_can_be_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_whose_policy_is_gone_is_given_up() {
+async fn a_claim_of_a_missing_policy_is_released() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     let claim = json!({"metadata": {"labels": {PP_ID: "id-gone"}, "annotations":
@@ -273,7 +273,7 @@ async fn a_claim_holds_against_a_better_policy_unless_that_preempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_preempts_while_the_gate_is_shut() {
+async fn no_policy_preempts_while_the_feature_gate_is_disabled() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "", "c", named(5, "Never"));
@@ -300,7 +300,7 @@ async fn nothing_is_bound_before_its_override_policies_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_writes_nothing_that_is_as_it_should_be_and_misses_nothing_that_is_not() {
+async fn a_restart_writes_only_what_changed_meanwhile() {
     let mut stage = stage();
     for name in ["web", "db"] {
         seed_deployment(&stage, "a", name);
@@ -334,7 +334,7 @@ async fn a_restart_writes_nothing_that_is_as_it_should_be_and_misses_nothing_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_is_deleted_is_made_anew_while_its_template_lives() {
+async fn a_deleted_binding_is_recreated_while_its_template_exists() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -347,7 +347,7 @@ async fn a_binding_that_is_deleted_is_made_anew_while_its_template_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_on_its_way_out_gets_no_other_binding() {
+async fn a_template_being_deleted_gets_no_new_binding() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     stage.patch(DEPLOYMENTS, "a", "web", json!({"metadata": {"finalizers": ["foregroundDeletion"]}})).await;
@@ -364,7 +364,7 @@ async fn a_template_on_its_way_out_gets_no_other_binding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_comes_again_waits_for_the_old_binding_to_go() {
+async fn a_recreated_template_waits_until_its_old_binding_is_deleted() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -383,7 +383,7 @@ async fn a_template_that_comes_again_waits_for_the_old_binding_to_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_that_fail_are_tried_again() {
+async fn failed_writes_are_retried() {
     let mut stage = stage();
     seed_deployment(&stage, "a", "web");
     seed_policy(&stage, "a", "p", json!({}));
@@ -402,7 +402,7 @@ async fn writes_that_fail_are_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_kinds_that_come_later_are_propagated_too() {
+async fn objects_of_kinds_served_later_are_propagated() {
     const WIDGETS: api::Resource = api::Resource::namespaced("example.com", "v1", "Widget", "widgets");
     let mut stage = stage();
     seed_policy(&stage, "", "c", json!({"resourceSelectors": [{"apiVersion": "example.com/v1", "kind": "Widget"}]}));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_wait_where_policies_find_them() {
+    fn waiting_templates_are_found_by_policies() {
         let maps = json!([{"apiVersion": "v1", "kind": "ConfigMap"}]);
         check(None, maps.clone(), &["ConfigMap a/x", "ConfigMap a/y", "ConfigMap b/x"]);
         check(Some("a"), maps.clone(), &["ConfigMap a/x", "ConfigMap a/y"]);

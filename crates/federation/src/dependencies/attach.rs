@@ -110,7 +110,7 @@ impl Distributor {
 
     async fn detach(&self, dependent: &Object, key: &ObjectKey, attached: &Object) -> Result<(), Status> {
         let (namespace, name) = (dependent.namespace(), dependent.name());
-        let desired = detached(attached, namespace, name, |snapshot| self.wish_of(snapshot, None));
+        let desired = detached(attached, namespace, name, |snapshot| self.treatment_wanted_by(snapshot, None));
         let target = self.plane.bindings.target(key);
         match commit_object(&self.plane.client, target, attached, &desired, FIELD_MANAGER).await {
             Err(status) if !status.is_not_found() => Err(status),
@@ -175,12 +175,12 @@ impl Distributor {
             // A controller that waits for its binding to be deleted first would wait forever.
             return Ok(false);
         }
-        let wish = |snapshot: &BindingSnapshot| self.wish_of(snapshot, Some(dependent));
+        let wish = |snapshot: &BindingSnapshot| self.treatment_wanted_by(snapshot, Some(dependent));
         let (attachment, conflicts) = plan_attachment(desired, existing.as_deref(), wish);
         let written = match (attachment, &existing) {
             (Attachment::Unchanged, existing) => {
                 // The result may be the same though another field is in conflict now.
-                existing.iter().for_each(|attached| self.tell_conflicts(attached, &conflicts));
+                existing.iter().for_each(|attached| self.record_conflicts(attached, &conflicts));
                 return Ok(false);
             }
             (Attachment::WaitForCollection, _) => {
@@ -197,12 +197,12 @@ impl Distributor {
                 Object::clone(&created)
             }
         };
-        self.tell_conflicts(&written, &conflicts);
+        self.record_conflicts(&written, &conflicts);
         Ok(true)
     }
 
     /// Returns the treatment a dependent requests. `at_hand` is newer than its copy in the mirror.
-    fn wish_of(&self, snapshot: &BindingSnapshot, at_hand: Option<&Object>) -> Option<Treatment> {
+    fn treatment_wanted_by(&self, snapshot: &BindingSnapshot, at_hand: Option<&Object>) -> Option<Treatment> {
         let key = ObjectKey::new(&snapshot.namespace, &snapshot.name);
         match at_hand.filter(|dependent| ObjectKey::of(dependent) == key) {
             Some(dependent) => Some(treatment(dependent)),
@@ -210,7 +210,7 @@ impl Distributor {
         }
     }
 
-    fn tell_conflicts(&self, attached: &Object, conflicts: &[TreatmentConflict]) {
+    fn record_conflicts(&self, attached: &Object, conflicts: &[TreatmentConflict]) {
         if conflicts.is_empty() {
             return;
         }

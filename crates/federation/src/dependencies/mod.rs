@@ -106,7 +106,7 @@ impl Distributor {
         })?;
         let (own, foreign) = split_by_namespace(dependencies, template.namespace());
         if !foreign.is_empty() {
-            let (namespace, refused) = (template.namespace(), told(&foreign));
+            let (namespace, refused) = (template.namespace(), print_references(&foreign));
             let message = format!("dependencies outside namespace {namespace} are not propagated: {refused}");
             self.recorder.warning(template, "GetDependenciesFailed", message);
         }
@@ -130,7 +130,7 @@ impl Distributor {
         desired.set_annotation(ANNOTATION_DEPENDENCIES, &text);
         let target = self.plane.bindings.target(&ObjectKey::of(&dependent));
         let committed = commit_object(&self.plane.client, target, &dependent, &desired, FIELD_MANAGER).await?;
-        let message = format!("Get dependencies({}) succeed.", told(dependencies));
+        let message = format!("Get dependencies({}) succeed.", print_references(dependencies));
         self.recorder.normal(template, "GetDependenciesSucceed", message);
         Ok(match committed {
             reconcile::Committed::Written(written) => written,
@@ -157,7 +157,7 @@ fn propagates_dependencies(binding: &Object) -> bool {
 }
 
 /// Dependencies as Karmada's events print them.
-fn told(dependencies: &[DependentObjectReference]) -> String {
+fn print_references(dependencies: &[DependentObjectReference]) -> String {
     let one = |dependency: &DependentObjectReference| {
         let DependentObjectReference { api_version, kind, namespace, name, label_selector } = dependency;
         let labels = match label_selector.as_ref().map(api::core::LabelSelector::compile) {

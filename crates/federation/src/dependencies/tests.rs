@@ -47,7 +47,7 @@ fn stage() -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_template_needs_goes_where_it_goes() {
+async fn dependencies_are_propagated_to_the_clusters_of_the_template() {
     let mut stage = stage();
     seed_deployment(&stage, "web", "key");
     seed_secret(&stage, "key");
@@ -71,7 +71,7 @@ async fn what_a_template_needs_goes_where_it_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_needed_may_come_later() {
+async fn a_dependency_created_later_is_propagated() {
     let mut stage = stage();
     seed_deployment(&stage, "web", "key");
     seed_binding(&stage, "web", json!([{"name": "m1"}]), json!({}));
@@ -92,7 +92,7 @@ async fn what_is_needed_may_come_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_follows_before_the_template_is_scheduled() {
+async fn dependencies_wait_until_the_template_is_scheduled() {
     let mut stage = stage();
     seed_deployment(&stage, "web", "key");
     seed_secret(&stage, "key");
@@ -104,7 +104,7 @@ async fn nothing_follows_before_the_template_is_scheduled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_needed_is_let_go() {
+async fn dependencies_no_longer_needed_are_detached() {
     let mut stage = stage();
     for name in ["old", "new"] {
         seed_secret(&stage, name);
@@ -125,7 +125,7 @@ async fn what_is_no_longer_needed_is_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_goes_or_takes_nothing_along_lets_go() {
+async fn a_binding_that_is_deleted_or_stops_propagating_dependencies_detaches_them() {
     let mut stage = stage();
     seed_secret(&stage, "key");
     for name in ["web", "db"] {
@@ -152,7 +152,7 @@ async fn a_binding_that_goes_or_takes_nothing_along_lets_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_conflict_that_is_left_is_told_when_policies_change_one_after_the_other() {
+async fn the_remaining_conflict_is_reported_when_policies_change_one_by_one() {
     let mut stage = stage();
     seed_secret(&stage, "key");
     for (name, resolution) in [("web", "Overwrite"), ("db", "Abort")] {
@@ -180,7 +180,7 @@ async fn the_conflict_that_is_left_is_told_when_policies_change_one_after_the_ot
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_finishes_what_was_left_and_writes_nothing_else() {
+async fn a_restart_completes_pending_work_and_writes_nothing_else() {
     let mut stage = stage();
     seed_secret(&stage, "key");
     seed_deployment(&stage, "web", "key");

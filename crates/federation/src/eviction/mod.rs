@@ -11,7 +11,7 @@ use cluster_client::{Patch, WriteOptions};
 use interpreter::Operation;
 use jiff::Timestamp;
 use object::{Object, conditions};
-use propagation::eviction::{self, Care, Fate, Settled, Standing, Standings};
+use propagation::eviction::{self, Care, ClusterState, ClusterStates, Settled, TaskOutcome};
 use propagation::failover_history::History;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Source};
 use serde_json::{Value, json};
@@ -67,33 +67,33 @@ impl Context {
         let generation = binding.generation();
         let assessment = match self.plane.features.resilient_failover {
             true => {
-                let standings = self.gather_standings(&spec);
+                let clusters = self.gather_cluster_states(&spec);
                 let gvk = Template::from(&spec.resource).gvk();
                 let is_judged = self.plane.interpreter.load().has_hook(&gvk, Operation::InterpretHealth);
-                let care = Care { standings: &standings, is_judged };
+                let care = Care { clusters: &clusters, is_judged };
                 eviction::assess_with_care(&spec, &status, generation, now, timeout, care)
             }
             false => eviction::assess(&spec, &status, generation, now, timeout),
         };
-        if assessment.fates.iter().any(|fate| fate.is_news()) {
+        if assessment.outcomes.iter().any(|outcome| outcome.is_news()) {
             let settled = eviction::settle(&binding, &assessment, now);
             let options = WriteOptions::managed_by(FIELD_MANAGER);
             let patch = self.patch(&binding, &settled, now);
             self.plane.client.patch(mirror.target(&key), Patch::merge(patch), options).await?;
-            for (cluster, fate) in settled.ended {
-                self.tell(&key, &binding, &spec, &cluster, fate);
+            for (cluster, outcome) in settled.ended {
+                self.record_end(&key, &binding, &spec, &cluster, outcome);
             }
         }
         Ok(assessment.again_in.map_or(Outcome::Done, Outcome::After))
     }
 
     /// The members the workload leaves, and those it goes to.
-    fn gather_standings(&self, spec: &BindingSpec) -> Standings {
+    fn gather_cluster_states(&self, spec: &BindingSpec) -> ClusterStates {
         let targets = spec.clusters.iter().map(|target| &target.name);
         let left = spec.graceful_eviction_tasks.iter().map(|task| &task.from_cluster);
         let known = |name: &String| {
             let cluster = self.plane.clusters.get(&ObjectKey::new("", name))?;
-            Some((name.clone(), standing_of(&cluster)))
+            Some((name.clone(), cluster_state_of(&cluster)))
         };
         targets.chain(left).filter_map(known).collect()
     }
@@ -109,8 +109,8 @@ impl Context {
         }
         let mut history = History::of(binding);
         let mut is_news = false;
-        for (cluster, fate) in &settled.ended {
-            is_news |= history.end(cluster, fate.name(), *fate == Fate::Returned, now);
+        for (cluster, outcome) in &settled.ended {
+            is_news |= history.end(cluster, outcome.name(), *outcome == TaskOutcome::Returned, now);
         }
         if is_news {
             patch["metadata"]["annotations"] = json!({ANNOTATION_HISTORY: history.text()});
@@ -118,9 +118,9 @@ impl Context {
         patch
     }
 
-    fn tell(&self, key: &ObjectKey, binding: &Object, spec: &BindingSpec, cluster: &str, fate: Fate) {
-        let (reason, message) = match fate {
-            Fate::Returned => {
+    fn record_end(&self, key: &ObjectKey, binding: &Object, spec: &BindingSpec, cluster: &str, outcome: TaskOutcome) {
+        let (reason, message) = match outcome {
+            TaskOutcome::Returned => {
                 let text = format!("Cluster {cluster} is well again and there was no other place: the workload stays.");
                 ("EvictWorkloadFromClusterCancelled", text)
             }
@@ -132,9 +132,9 @@ impl Context {
     }
 }
 
-fn standing_of(cluster: &Object) -> Standing {
+fn cluster_state_of(cluster: &Object) -> ClusterState {
     let drives_out = |taint: &Value| taint["effect"] == "NoExecute";
-    Standing {
+    ClusterState {
         is_ready: !cluster.is_deleting() && conditions::is_true(cluster, CONDITION_READY),
         is_open: !cluster.is_deleting() && !cluster.items(&["spec", "taints"]).iter().any(drives_out),
     }

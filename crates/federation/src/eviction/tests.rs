@@ -31,7 +31,7 @@ async fn begun(stage: &Stage) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_begins_now_and_ends_when_its_time_is_up() {
+async fn a_task_starts_now_and_ends_after_its_timeout() {
     let stage = set_up();
     let start = tokio::time::Instant::now();
     begun(&stage).await;
@@ -39,9 +39,9 @@ async fn a_task_begins_now_and_ends_when_its_time_is_up() {
     assert_eq!(tasks(&stage).await.len(), 1);
     until("the task to go", || async { tasks(&stage).await.is_empty().then_some(()) }).await;
     assert!(start.elapsed() >= Duration::from_secs(600), "{:?}", start.elapsed());
-    let told = ("EvictWorkloadFromClusterSucceed".to_owned(), "Evict from cluster m1 succeed.".to_owned());
+    let event = ("EvictWorkloadFromClusterSucceed".to_owned(), "Evict from cluster m1 succeed.".to_owned());
     for kind in ["ResourceBinding", "Deployment"] {
-        until("an event", || async { stage.events_on(kind).await.contains(&told).then_some(()) }).await;
+        until("an event", || async { stage.events_on(kind).await.contains(&event).then_some(()) }).await;
     }
 }
 
@@ -59,7 +59,7 @@ async fn a_task_ends_once_the_workload_is_healthy_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_that_stays_unhealthy_leaves_after_the_tolerated_time() {
+async fn a_workload_that_stays_unhealthy_is_evicted_after_the_toleration() {
     let stage = Stage::new(&["m1", "m2"]);
     let template = stage.put_deployment("web");
     let application = json!({"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Gracefully"});
@@ -106,7 +106,7 @@ async fn set_ready(stage: &Stage, cluster: &str, ready: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_in_a_lost_member_outlives_its_time_until_the_replacement_is_confirmed() {
+async fn a_copy_in_a_lost_member_is_kept_until_the_replacement_is_confirmed() {
     let stage = careful(json!([{"name": "m2", "replicas": 2}]));
     let binding = stage.find(RESOURCE_BINDINGS, "default", "web-deployment").await.expect("there");
     let report = |health: &str, available: i64| {
@@ -126,7 +126,7 @@ async fn a_copy_in_a_lost_member_outlives_its_time_until_the_replacement_is_conf
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_go_nowhere_stays_in_the_member_that_is_well_again() {
+async fn a_workload_without_a_replacement_stays_in_its_recovered_member() {
     let stage = careful(json!([]));
     let refused = json!({"schedulerObservedGeneration": 0, "conditions": [{"type": "Scheduled", "status": "False",
         "reason": "NoClusterFit"}]});

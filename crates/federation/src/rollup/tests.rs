@@ -68,7 +68,7 @@ fn condition(binding: &Object, kind: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_members_report_at_once_is_one_write_to_the_binding_and_one_to_the_template() {
+async fn simultaneous_reports_cause_one_write_to_binding_and_template() {
     let stage = set_up();
     for (cluster, replicas) in [("m1", 1), ("m2", 2), ("m3", 3)] {
         report(&stage, cluster, replicas, "Healthy").await;
@@ -88,15 +88,15 @@ async fn what_members_report_at_once_is_one_write_to_the_binding_and_one_to_the_
     assert_eq!(condition(&binding, "FullyApplied").as_deref(), Some("True"));
     assert_eq!(stage.writes_to("resourcebindings/status"), ["patch default"]);
     assert_eq!(stage.writes_to("deployments/status"), ["patch default"]);
-    let told = (
+    let event = (
         "AggregateStatusSucceed".to_owned(),
         "Update ResourceBinding(default/web-deployment) with AggregatedStatus successfully.".to_owned(),
     );
-    until("an event", || async { stage.events_on("ResourceBinding").await.contains(&told).then_some(()) }).await;
+    until("an event", || async { stage.events_on("ResourceBinding").await.contains(&event).then_some(()) }).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn later_reports_and_lost_works_are_followed_and_repetitions_are_not_written() {
+async fn later_reports_and_lost_works_are_aggregated_and_repetitions_are_not_written() {
     let stage = set_up();
     report(&stage, "m1", 1, "Unhealthy").await;
     let first = until("the first item", || async {
@@ -128,7 +128,7 @@ async fn later_reports_and_lost_works_are_followed_and_repetitions_are_not_writt
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_is_fully_applied_once_the_last_eviction_is_over() {
+async fn a_binding_is_fully_applied_after_the_last_eviction() {
     let stage = Stage::new(&["m1", "m2"]);
     let template = stage.put_deployment("web");
     let leaving = json!([{"fromCluster": "m2", "reason": "TaintUntolerated", "producer": "TaintManager"}]);
@@ -150,7 +150,7 @@ async fn a_binding_is_fully_applied_once_the_last_eviction_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_returns_to_what_the_mirror_still_shows_is_written_back() {
+async fn a_status_that_returns_to_its_mirrored_value_is_written() {
     let stage = set_up();
     for round in 0..20 {
         let replicas = 1 + round % 2;
@@ -170,7 +170,7 @@ async fn a_status_that_returns_to_what_the_mirror_still_shows_is_written_back() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn bindings_that_were_scheduled_are_summed_up_at_the_start_and_others_not() {
+async fn only_scheduled_bindings_are_aggregated_at_start() {
     let stage = Stage::new(&["m1"]);
     for name in ["web", "new"] {
         stage.put_binding(&stage.put_deployment(name), json!({"clusters": [{"name": "m1"}]}));
@@ -195,7 +195,7 @@ async fn bindings_that_were_scheduled_are_summed_up_at_the_start_and_others_not(
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_sum_up_nothing_have_their_template_left_alone() {
+async fn templates_of_kinds_without_aggregation_are_not_written() {
     let stage = Stage::new(&["m1"]);
     let gvr = object::builtin::config_maps();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});

@@ -23,19 +23,19 @@ use crate::work::{Context, joined};
 /// Works of one binding that are written at the same time.
 const WRITES_MAX: usize = 16;
 /// Delay before a conflicting write is retried when another write failed.
-const RACE_PAUSE: Duration = Duration::from_millis(50);
+const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The reason a Work was not written.
-enum Trouble {
+enum WorkError {
     /// Another writer was faster; trying again is all that is needed.
-    Race,
+    Conflict,
     Failed(String),
 }
 
-impl From<Status> for Trouble {
+impl From<Status> for WorkError {
     fn from(status: Status) -> Self {
         match status.is_conflict() || status.is_already_exists() {
-            true => Self::Race,
+            true => Self::Conflict,
             false => Self::Failed(status.to_string()),
         }
     }
@@ -53,7 +53,7 @@ impl Context {
         has_deleted: bool,
     ) -> Result<Outcome, ReconcileError> {
         let targets = works::targets(spec);
-        let (members, mut troubles) = self.gather_members(binding, template, &targets, works).await;
+        let (members, mut errors) = self.gather_members(binding, template, &targets, works).await;
         let interpreter = self.plane.interpreter.load();
         let unmanaged = template.unmanaged();
         let written = members.iter().filter(|member| member.cluster.is_some() && !member.is_leaving());
@@ -72,28 +72,28 @@ impl Context {
         };
         let plan = plan(&facts, &members);
         let has_changed = has_deleted || !plan.works.is_empty();
-        troubles.extend(self.commit_plan(template, plan).await);
-        self.conclude(key, binding, template, troubles, has_changed)
+        errors.extend(self.commit_plan(template, plan).await);
+        self.conclude(key, binding, template, errors, has_changed)
     }
 
-    /// The facts of every member; members whose facts cannot be read are troubles.
+    /// The facts of every member; members whose facts cannot be read are errors.
     async fn gather_members<'a>(
         &self,
         binding: &Object,
         template: &Object,
         targets: &'a [TargetCluster],
         works: &[Arc<Object>],
-    ) -> (Vec<TargetFacts<'a>>, Vec<Trouble>) {
-        let (mut members, mut troubles) = (Vec::new(), Vec::new());
+    ) -> (Vec<TargetFacts<'a>>, Vec<WorkError>) {
+        let (mut members, mut errors) = (Vec::new(), Vec::new());
         let name = work_name(template.kind(), template.name(), template.namespace());
         for target in targets {
             let key = ObjectKey::new(&execution_namespace(&target.name), &name);
             match self.gather_member(binding, target, &key, works).await {
                 Ok(member) => members.push(member),
-                Err(status) => troubles.push(status.into()),
+                Err(status) => errors.push(status.into()),
             }
         }
-        (members, troubles)
+        (members, errors)
     }
 
     async fn gather_member<'a>(
@@ -138,19 +138,19 @@ impl Context {
     }
 
     /// Reports failures and writes the planned Works.
-    async fn commit_plan(&self, template: &Object, plan: DeliveryPlan) -> Vec<Trouble> {
-        let mut troubles = Vec::new();
+    async fn commit_plan(&self, template: &Object, plan: DeliveryPlan) -> Vec<WorkError> {
+        let mut errors = Vec::new();
         for failure in plan.failures {
-            self.tell_overrides(template, &failure.cluster, &failure.considered);
-            troubles.push(Trouble::Failed(failure.reason));
+            self.record_overrides(template, &failure.cluster, &failure.considered);
+            errors.push(WorkError::Failed(failure.reason));
         }
         let writes = plan.works.into_iter().map(|work| self.commit_one(template, work));
-        let results: Vec<Result<(), Trouble>> = stream::iter(writes).buffer_unordered(WRITES_MAX).collect().await;
-        troubles.extend(results.into_iter().filter_map(Result::err));
-        troubles
+        let results: Vec<Result<(), WorkError>> = stream::iter(writes).buffer_unordered(WRITES_MAX).collect().await;
+        errors.extend(results.into_iter().filter_map(Result::err));
+        errors
     }
 
-    async fn commit_one(&self, template: &Object, work: PlannedWork) -> Result<(), Trouble> {
+    async fn commit_one(&self, template: &Object, work: PlannedWork) -> Result<(), WorkError> {
         let PlannedWork { cluster, key, change, considered } = work;
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match change {
@@ -163,13 +163,13 @@ impl Context {
                 let target = self.plane.works.target(&key);
                 let written = match self.plane.client.patch(target, Patch::merge(patch), options).await {
                     // It was deleted since it was read; the next attempt creates it again.
-                    Err(error) if error.is_not_found() => return Err(Trouble::Race),
+                    Err(error) if error.is_not_found() => return Err(WorkError::Conflict),
                     result => result?,
                 };
                 self.plane.works.note(&written);
             }
         }
-        self.tell_overrides(template, &cluster, &considered);
+        self.record_overrides(template, &cluster, &considered);
         Ok(())
     }
 
@@ -179,12 +179,12 @@ impl Context {
         key: &ObjectKey,
         binding: &Object,
         template: &Object,
-        troubles: Vec<Trouble>,
+        errors: Vec<WorkError>,
         has_changed: bool,
     ) -> Result<Outcome, ReconcileError> {
         let recorder = self.recorders.of(key);
-        let is_race = |trouble: &Trouble| matches!(trouble, Trouble::Race);
-        if troubles.is_empty() {
+        let is_conflict = |error: &WorkError| matches!(error, WorkError::Conflict);
+        if errors.is_empty() {
             if has_changed {
                 let message = format!("Sync work of {} successful.", title(key));
                 recorder.normal(binding, "SyncWorkSucceed", message.clone());
@@ -192,16 +192,16 @@ impl Context {
             }
             return Ok(Outcome::Done);
         }
-        if troubles.iter().all(is_race) {
+        if errors.iter().all(is_conflict) {
             return Ok(Outcome::Retry);
         }
-        if troubles.iter().any(is_race) {
+        if errors.iter().any(is_conflict) {
             // The wait of a member that fails for long must not become the wait of one that only raced.
-            return Ok(Outcome::After(RACE_PAUSE));
+            return Ok(Outcome::After(CONFLICT_PAUSE));
         }
-        let texts = troubles.into_iter().filter_map(|trouble| match trouble {
-            Trouble::Failed(text) => Some(text),
-            Trouble::Race => None,
+        let texts = errors.into_iter().filter_map(|error| match error {
+            WorkError::Failed(text) => Some(text),
+            WorkError::Conflict => None,
         });
         let message = joined(texts.collect());
         recorder.warning(binding, "SyncWorkFailed", message.clone());
@@ -209,7 +209,7 @@ impl Context {
         Err(ReconcileError::Other(message))
     }
 
-    fn tell_overrides(&self, template: &Object, cluster: &str, considered: &[Considered]) {
+    fn record_overrides(&self, template: &Object, cluster: &str, considered: &[Considered]) {
         for policy in considered {
             let name = match policy.namespace.as_str() {
                 "" => format!("cluster override policy({})", policy.name),

@@ -58,10 +58,10 @@ async fn a_binding_becomes_one_work_per_member_with_its_share() {
         assert_eq!(work.label("resourcebinding.karmada.io/permanent-id"), Some("id-web-deployment"));
         assert!(work.has_finalizer("karmada.io/execution-controller"));
     }
-    let told =
+    let event =
         ("SyncWorkSucceed".to_owned(), "Sync work of ResourceBinding(default/web-deployment) successful.".to_owned());
     for kind in ["ResourceBinding", "Deployment"] {
-        until(&format!("an event on {kind}"), || async { stage.events_on(kind).await.contains(&told).then_some(()) })
+        until(&format!("an event on {kind}"), || async { stage.events_on(kind).await.contains(&event).then_some(()) })
             .await;
     }
     let mut writes = stage.writes_to("works");
@@ -70,7 +70,7 @@ async fn a_binding_becomes_one_work_per_member_with_its_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_works_that_differ_are_written() {
+async fn only_changed_works_are_written() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -117,7 +117,7 @@ async fn a_changed_template_reaches_every_member_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_no_longer_meant_loses_its_work() {
+async fn a_removed_target_cluster_loses_its_work() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -134,7 +134,7 @@ async fn a_member_that_is_no_longer_meant_loses_its_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
+async fn an_error_in_one_member_is_reported_and_blocks_no_other() {
     let stage = Stage::new(&["m1", "m2"]);
     stage.api.set_fault(|call| {
         let is_it = call.target.namespace.as_deref() == Some("karmada-es-m1")
@@ -148,9 +148,9 @@ async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
     work_in(&stage, "m2", "web").await;
     until("an event", || async {
         let events = stage.events_on("ResourceBinding").await;
-        let is_told =
+        let is_reported =
             |part: &str| events.iter().any(|(reason, text)| reason == "SyncWorkFailed" && text.contains(part));
-        (is_told("no space in m1") && is_told("Cluster.cluster.karmada.io \"unknown\" not found")).then_some(())
+        (is_reported("no space in m1") && is_reported("Cluster.cluster.karmada.io \"unknown\" not found")).then_some(())
     })
     .await;
     stage.api.clear_fault();
@@ -162,7 +162,7 @@ async fn trouble_with_one_member_holds_up_no_other_and_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_goes_takes_its_works_along() {
+async fn deleting_a_binding_deletes_its_works() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -182,7 +182,7 @@ async fn a_binding_that_goes_takes_its_works_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_to_be_left_first_is_waited_for() {
+async fn a_cluster_to_be_purged_first_delays_the_new_works() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -202,7 +202,7 @@ async fn a_member_to_be_left_first_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_left_gracefully_keeps_its_work_as_it_is() {
+async fn a_gracefully_evicted_cluster_keeps_its_work_unchanged() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let template = stage.put_deployment("web");
@@ -270,10 +270,10 @@ async fn override_policies_change_the_works_they_select_and_no_other() {
     assert_eq!(manifest(&api)["spec"], manifest(&untouched)["spec"]);
     let writes = stage.writes_to("works").split_off(made);
     assert_eq!(writes, ["patch karmada-es-m1"; 5], "m2 was never meant");
-    let told = "Apply override policy(default/near) for cluster(m1) succeed.".to_owned();
+    let event = "Apply override policy(default/near) for cluster(m1) succeed.".to_owned();
     until("an event", || async {
         let events = stage.events_on("Deployment").await;
-        events.contains(&("ApplyOverridePolicySucceed".to_owned(), told.clone())).then_some(())
+        events.contains(&("ApplyOverridePolicySucceed".to_owned(), event.clone())).then_some(())
     })
     .await;
 }
@@ -289,10 +289,10 @@ async fn an_override_that_cannot_be_applied_keeps_the_template_from_that_member_
     start(&stage);
     stage.put_binding(&stage.put_deployment("web"), two_members());
     work_in(&stage, "m2", "web").await;
-    let told = "Apply override policy(default/bad) for cluster(m1) failed.".to_owned();
+    let event = "Apply override policy(default/bad) for cluster(m1) failed.".to_owned();
     until("an event", || async {
         let events = stage.events_on("Deployment").await;
-        events.contains(&("ApplyOverridePolicyFailed".to_owned(), told.clone())).then_some(())
+        events.contains(&("ApplyOverridePolicyFailed".to_owned(), event.clone())).then_some(())
     })
     .await;
     let reason = "replace operation does not apply: doc is missing key: /spec/replica: missing value".to_owned();
@@ -340,7 +340,7 @@ async fn cluster_wide_templates_have_works_and_overrides_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_need_goes_where_they_go() {
+async fn dependencies_get_works_in_the_clusters_of_their_dependents() {
     let stage = Stage::new(&["m1", "m2"]);
     start(&stage);
     let gvr = builtin::config_maps();
@@ -362,7 +362,7 @@ async fn what_others_need_goes_where_they_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_somebody_deletes_is_made_again() {
+async fn a_deleted_work_is_recreated() {
     let stage = Stage::new(&["m1"]);
     start(&stage);
     stage.put_binding(&stage.put_deployment("web"), json!({"clusters": [{"name": "m1", "replicas": 1}]}));
@@ -375,7 +375,7 @@ async fn a_work_somebody_deletes_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_new_is_sent_to_a_member_that_is_being_removed() {
+async fn a_member_being_removed_gets_no_new_work() {
     let stage = Stage::new(&["m1", "m2"]);
     let mut leaving = CLUSTERS.object("", "m3");
     leaving.add_finalizer("karmada.io/cluster-controller");
@@ -389,7 +389,7 @@ async fn nothing_new_is_sent_to_a_member_that_is_being_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_midst_of_many_loses_and_repeats_nothing() {
+async fn a_restart_during_many_deliveries_loses_and_repeats_nothing() {
     const MANY: usize = 100;
     let stage = Stage::new(&["m1", "m2"]);
     for index in 0..MANY {
@@ -413,7 +413,7 @@ async fn a_restart_in_the_midst_of_many_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn works_the_watch_has_not_shown_are_changed_and_deleted_with_their_binding() {
+async fn works_not_yet_seen_in_the_watch_are_updated_and_deleted_with_their_binding() {
     let stage = Stage::new(&["m1", "m2"]);
     let plane = stage.plane(Features::default());
     tokio::spawn(run(Arc::clone(&plane), stage.cancel.clone()));
@@ -436,7 +436,7 @@ async fn works_the_watch_has_not_shown_are_changed_and_deleted_with_their_bindin
 }
 
 #[test]
-fn several_errors_are_one_text_and_each_comes_once() {
+fn errors_are_joined_and_deduplicated() {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     assert_eq!(joined(texts(&["a"])), "a");
     assert_eq!(joined(texts(&["a", "a"])), "a");

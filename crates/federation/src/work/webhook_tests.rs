@@ -62,10 +62,10 @@ async fn a_slow_webhook_does_not_serialise_the_members_of_a_binding() {
     assert!(started.elapsed() < 2 * TAKES, "{:?}", started.elapsed());
     until("an event", || async {
         let events = stage.events_on("ResourceBinding").await;
-        let is_told = |(reason, text): &(String, String)| {
+        let is_reported = |(reason, text): &(String, String)| {
             reason == "SyncWorkFailed" && text.contains("failed to call webhook: no answer for seven")
         };
-        events.iter().any(is_told).then_some(())
+        events.iter().any(is_reported).then_some(())
     })
     .await;
     assert_eq!(stage.find_work("m8", "web").await, None, "its number of replicas has no answer");

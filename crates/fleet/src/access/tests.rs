@@ -17,7 +17,7 @@ fn check_role(rules: Value, expected: &[&str]) {
 }
 
 #[test]
-fn a_role_opens_the_clusters_whose_proxy_it_names() {
+fn a_role_grants_the_clusters_whose_proxy_it_names() {
     let rule = |group: &str, resource: &str, names: &[&str]| json!({"verbs": ["get"], "apiGroups": [group], "resources": [resource], "resourceNames": names});
     check_role(json!([rule("cluster.karmada.io", "clusters/proxy", &["m1", "m2"])]), &["m1", "m2"]);
     check_role(json!([rule("cluster.karmada.io", "clusters/proxy", &[])]), &["*"]);
@@ -76,7 +76,7 @@ async fn users(api: &MemoryApi, cluster: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_learns_of_those_who_may_use_its_proxy_and_of_no_others() {
+async fn a_cluster_gets_only_the_subjects_that_may_use_its_proxy() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     testing::seed_member(&api, "m2");

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_executions_are_kept_and_rules_that_are_gone_are_not() {
+    fn the_newest_executions_are_kept_and_those_of_removed_rules_are_dropped() {
         let rule = |name: &str| CronRule { name: name.to_owned(), target_replicas: Some(2), ..CronRule::default() };
         let (a, b) = (rule("a"), CronRule { failed_history_limit: Some(0), ..rule("b") });
         let news: Vec<Execution> = (0..5).map(|minute| execution(60 * minute, Ok(()))).collect();

@@ -22,22 +22,22 @@ pub async fn apply(
             return Err(format!("CronFederatedHPA({owner}) do not support scale target {api_version}/{kind}"));
         }
         let place = ResourceRef::namespaced(&FEDERATED_HPAS.gvr(), &owner.namespace, &target.name);
-        (place.clone(), plan_bounds(&*client.get(place).await.map_err(told)?, rule))
+        (place.clone(), plan_bounds(&*client.get(place).await.map_err(text_of)?, rule))
     } else {
         let group_version = GroupVersion::parse(&target.api_version)
             .ok_or_else(|| format!("unexpected GroupVersion string: {}", target.api_version))?;
-        let resource = mapper.resource_of(&group_version.kind(target.kind.as_str())).await.map_err(told)?;
+        let resource = mapper.resource_of(&group_version.kind(target.kind.as_str())).await.map_err(text_of)?;
         let place =
             ResourceRef::namespaced(&resource.gvr, &owner.namespace, &target.name).subresource(Subresource::Scale);
-        (place.clone(), plan_replicas(&*client.get(place).await.map_err(told)?, rule))
+        (place.clone(), plan_replicas(&*client.get(place).await.map_err(text_of)?, rule))
     };
     let Some(patch) = patch else { return Ok(()) };
     // No version: what the rule asks for holds whatever else was changed meanwhile.
-    client.patch(place, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await.map_err(told)?;
+    client.patch(place, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await.map_err(text_of)?;
     Ok(())
 }
 
-fn told(status: Status) -> String {
+fn text_of(status: Status) -> String {
     status.to_string()
 }
 

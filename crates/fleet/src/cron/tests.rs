@@ -3,13 +3,14 @@
 use api::autoscaling::FEDERATED_HPAS;
 use cluster_client::testing::MemoryApi;
 use object::GroupVersionResource;
+use object::builtin;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::{self, eventually};
 
 fn deployments() -> GroupVersionResource {
-    GroupVersionResource::new("apps", "v1", "deployments")
+    builtin::deployments()
 }
 
 fn seed(api: &MemoryApi, target: Value, rules: Value) {
@@ -36,7 +37,7 @@ async fn histories(api: &MemoryApi) -> Vec<api::autoscaling::ExecutionHistory> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_scale_when_they_are_due_and_say_so() {
+async fn due_rules_scale_and_record_it() {
     let api = MemoryApi::default();
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 1}});
@@ -59,16 +60,16 @@ async fn rules_scale_when_they_are_due_and_say_so() {
     assert_eq!(number(&api, &deployments(), "replicas").await, Some(5));
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(number(&api, &deployments(), "replicas").await, Some(2));
-    let told = histories(&api).await;
-    assert_eq!(told[0].next_execution_time.as_deref(), Some("2026-05-02T00:10:00Z"));
-    assert_eq!(told[0].successful_executions[0].applied_replicas, Some(5));
-    assert_eq!(told[0].successful_executions[0].schedule_time, "2026-05-01T00:10:00Z");
+    let histories = histories(&api).await;
+    assert_eq!(histories[0].next_execution_time.as_deref(), Some("2026-05-02T00:10:00Z"));
+    assert_eq!(histories[0].successful_executions[0].applied_replicas, Some(5));
+    assert_eq!(histories[0].successful_executions[0].schedule_time, "2026-05-01T00:10:00Z");
     assert_eq!(testing::event_reasons(&api).await, ["StartRuleFailed"]);
     cancel.cancel();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bounds_of_an_autoscaler_are_set_and_failures_are_told() {
+async fn the_bounds_of_an_autoscaler_are_set_and_failures_are_reported() {
     let api = MemoryApi::default();
     let autoscaler = json!({"apiVersion": "autoscaling.karmada.io/v1alpha1", "kind": "FederatedHPA",
         "metadata": {"name": "web", "namespace": "default"}, "spec": {"minReplicas": 1, "maxReplicas": 3}});

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn turns_are_an_interval_apart_and_none_are_saved_up() {
+    async fn evictions_are_an_interval_apart_and_do_not_accumulate() {
         let pace = Pace::new(Duration::from_millis(100));
         let start = Instant::now();
         tokio::join!(pace.turn(), pace.turn(), pace.turn());

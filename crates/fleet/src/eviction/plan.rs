@@ -34,11 +34,11 @@ pub fn plan_eviction_of_loss(
     taints: &[Taint],
     features: &Features,
 ) -> Result<Eviction, EvictionError> {
-    let told = |taint: &Taint| match taint.value.as_str() {
+    let reported = |taint: &Taint| match taint.value.as_str() {
         "" => taint.key.clone(),
         value => format!("{}={value}", taint.key),
     };
-    let message = format!("the cluster has {}", taints.iter().map(told).collect::<Vec<_>>().join(", "));
+    let message = format!("the cluster has {}", taints.iter().map(reported).collect::<Vec<_>>().join(", "));
     let eviction = Eviction { message, ..plain };
     let failover = spec.failover.as_ref().filter(|own| own.cluster.is_none() && taints.iter().all(is_of_loss));
     let Some(application) = failover.and_then(|own| own.application.as_ref()) else { return Ok(eviction) };
@@ -63,10 +63,10 @@ pub fn state_of(spec: &BindingSpec, status: &BindingStatus, cluster: &str) -> Re
         return Ok(BTreeMap::new());
     }
     let item = status.aggregated_status.iter().find(|item| item.cluster_name == cluster);
-    let told = item.and_then(|item| item.status.as_ref());
-    let told =
-        told.ok_or_else(|| format!("the application status has not yet been collected from Cluster({cluster})"))?;
-    preserve(rules, told).map_err(|error| error.to_string())
+    let reported = item.and_then(|item| item.status.as_ref());
+    let reported =
+        reported.ok_or_else(|| format!("the application status has not yet been collected from Cluster({cluster})"))?;
+    preserve(rules, reported).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_how_to_leave_before_the_plane_does() {
+    fn the_purge_mode_of_the_policy_precedes_the_default() {
         let cluster = |mode: &str| FailoverBehavior {
             cluster: Some(ClusterFailoverBehavior { purge_mode: mode.to_owned(), ..Default::default() }),
             application: None,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_cluster_is_left_as_the_policy_wants_an_unwell_application_to_leave() {
+    fn a_lost_cluster_uses_the_application_failover_of_the_policy() {
         let preservation = json!({"rules": [{"aliasLabelName": "job", "jsonPath": "{.jobID}"}]});
         let application = |mode: &str| {
             failover(json!({"application": {"purgeMode": mode, "gracePeriodSeconds": 30,
@@ -137,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn state_goes_along_where_the_policy_wants_it_and_the_member_has_told_it() {
+    fn state_is_preserved_if_the_policy_asks_and_the_member_reported_it() {
         let failover = json!({"cluster": {"statePreservation": {"rules": [
             {"aliasLabelName": "job", "jsonPath": "{.jobID}"}]}}});
         let spec: BindingSpec = serde_json::from_value(json!({"failover": failover})).expect("a spec");
         let status = |items: serde_json::Value| -> BindingStatus {
             serde_json::from_value(json!({"aggregatedStatus": items})).expect("a status")
         };
-        let told = status(json!([{"clusterName": "m1", "status": {"jobID": "j"}}, {"clusterName": "m2"}]));
-        let state = state_of(&spec, &told, "m1").expect("state");
+        let reported = status(json!([{"clusterName": "m1", "status": {"jobID": "j"}}, {"clusterName": "m2"}]));
+        let state = state_of(&spec, &reported, "m1").expect("state");
         assert_eq!(state.into_iter().collect::<Vec<_>>(), [("job".to_owned(), "j".to_owned())]);
-        assert!(state_of(&spec, &told, "m2").is_err());
-        assert!(state_of(&spec, &told, "m3").is_err());
-        assert_eq!(state_of(&BindingSpec::default(), &told, "m3"), Ok(BTreeMap::new()));
+        assert!(state_of(&spec, &reported, "m2").is_err());
+        assert!(state_of(&spec, &reported, "m3").is_err());
+        assert_eq!(state_of(&BindingSpec::default(), &reported, "m3"), Ok(BTreeMap::new()));
     }
 }

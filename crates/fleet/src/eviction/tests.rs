@@ -38,7 +38,7 @@ fn start(api: &MemoryApi, change: impl Fn(&mut crate::Settings)) -> Cancellation
 }
 
 #[tokio::test(start_paused = true)]
-async fn workloads_leave_a_tainted_cluster_as_soon_as_they_no_longer_tolerate_it() {
+async fn workloads_are_evicted_when_their_toleration_expires() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     let tolerate = |seconds: Value| json!([{"key": "down", "operator": "Exists", "tolerationSeconds": seconds}]);
@@ -78,7 +78,7 @@ async fn workloads_leave_a_tainted_cluster_as_soon_as_they_no_longer_tolerate_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions_are_paced() {
+async fn evictions_are_rate_limited() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     for index in 0..12 {
@@ -103,7 +103,7 @@ async fn evictions_are_paced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_evicted_unless_it_is_switched_on() {
+async fn nothing_is_evicted_unless_enabled() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     seed_binding(&api, "b", json!([]));
@@ -138,7 +138,7 @@ async fn lose(api: &MemoryApi, cluster: &str, added: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_cluster_is_left_after_a_while_at_one_rate_and_on_record() {
+async fn workloads_leave_a_lost_cluster_at_the_configured_rate_and_are_recorded() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     testing::seed_member(&api, "m2");
@@ -169,7 +169,7 @@ async fn a_lost_cluster_is_left_after_a_while_at_one_rate_and_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_plane_that_sees_no_cluster_drives_nothing_out() {
+async fn a_control_plane_without_any_ready_cluster_evicts_nothing() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     testing::seed_member(&api, "m2");
@@ -187,7 +187,7 @@ async fn a_control_plane_that_sees_no_cluster_drives_nothing_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_noted_before_a_restart_may_prove_to_be_over() {
+async fn a_loss_recorded_before_a_restart_may_have_ended() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     testing::seed_member(&api, "m2");

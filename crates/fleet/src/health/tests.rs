@@ -41,7 +41,7 @@ fn check(looks: &[(i64, Option<&str>, Option<i64>)], expected: Option<(i64, &str
 }
 
 #[test]
-fn a_cluster_that_never_spoke_is_given_longer() {
+fn a_cluster_without_a_first_heartbeat_has_a_longer_grace_period() {
     check(&[(5, None, None), (60, None, None), (61, None, None)], Some((61, "ClusterStatusNeverUpdated")));
     // A Lease alone is a sign of life.
     check(&[(5, None, Some(1)), (61, None, Some(60)), (120, None, Some(60))], None);
@@ -49,7 +49,7 @@ fn a_cluster_that_never_spoke_is_given_longer() {
 }
 
 #[test]
-fn a_cluster_that_stops_speaking_is_unknown_after_the_grace_period() {
+fn a_cluster_without_heartbeats_is_unknown_after_the_grace_period() {
     let up = Some("True");
     check(&[(5, up, Some(1)), (45, up, Some(1)), (46, up, Some(1))], Some((46, "ClusterStatusUnknown")));
     check(&[(5, up, Some(1)), (45, up, Some(2)), (46, up, Some(2))], None);
@@ -148,7 +148,7 @@ async fn reasons_after_a_jump(jump: SignedDuration, seconds: u64) -> [String; 2]
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plane_that_wakes_up_hears_everybody_before_it_calls_anybody_lost() {
+async fn a_resumed_plane_waits_for_heartbeats_before_it_marks_clusters_unknown() {
     for jump in [SignedDuration::from_hours(8), SignedDuration::from_hours(-8), SignedDuration::from_secs(60)] {
         assert_eq!(reasons_after_a_jump(jump, 45).await, ["Test", "Test"], "{jump}");
         // A cluster that stays silent is still found.

@@ -21,15 +21,15 @@ pub fn plan(cluster: &Object, now: Timestamp) -> (Object, bool) {
     let current = cluster.items(&["spec", "taints"]);
     let wanted = taints::change(current, &add, &remove, now);
     let mut desired = cluster.clone();
-    let is_tainted_anew = wanted != current;
-    if is_tainted_anew {
+    let has_new_taints = wanted != current;
+    if has_new_taints {
         match wanted.is_empty() {
             true => drop(desired.remove(&["spec", "taints"])),
             false => desired.set(&["spec", "taints"], wanted),
         }
     }
     desired.add_finalizer(FINALIZER);
-    (desired, is_tainted_anew)
+    (desired, has_new_taints)
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
         let cluster = Object::from_value(cluster).expect("a map");
         let (desired, _) = plan(&cluster, NOW.parse().expect("a time"));
         assert!(desired.has_finalizer(FINALIZER));
-        let told = |taint: &Value| {
+        let described = |taint: &Value| {
             let time = taint["timeAdded"].as_str().unwrap_or("-").to_owned();
             format!(
                 "{}:{}@{time}",
@@ -56,7 +56,7 @@ mod tests {
                 taint["effect"].as_str().unwrap_or_default()
             )
         };
-        desired.items(&["spec", "taints"]).iter().map(told).collect()
+        desired.items(&["spec", "taints"]).iter().map(described).collect()
     }
 
     #[track_caller]
@@ -85,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_is_as_it_should_be_is_not_written() {
+    fn an_up_to_date_cluster_is_not_written() {
         let cluster = json!({"metadata": {"name": "m1", "finalizers": [FINALIZER]}, "spec": {"taints": []},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let cluster = Object::from_value(cluster).expect("a map");
-        let (desired, is_tainted_anew) = plan(&cluster, NOW.parse().expect("a time"));
-        assert_eq!((desired, is_tainted_anew), (cluster, false));
+        let (desired, has_new_taints) = plan(&cluster, NOW.parse().expect("a time"));
+        assert_eq!((desired, has_new_taints), (cluster, false));
     }
 }

@@ -66,15 +66,15 @@ impl Lifecycle {
             self.events.warning(cluster, "CreateExecutionSpaceFailed", status.to_string());
             return Err(status.into());
         }
-        let (desired, is_tainted_anew) = admit::plan(cluster, self.plane.clock.now());
+        let (desired, has_new_taints) = admit::plan(cluster, self.plane.clock.now());
         let target = self.plane.clusters.target(&ObjectKey::of(cluster));
         let result = commit_object(&self.plane.client, target, cluster, &desired, FIELD_MANAGER).await;
         match result {
-            Ok(Committed::Written(_)) if is_tainted_anew => {
-                let told = taints::describe(desired.items(&["spec", "taints"]));
-                self.events.normal(cluster, "TaintClusterSucceed", format!("Taint cluster succeed: {told}."));
+            Ok(Committed::Written(_)) if has_new_taints => {
+                let described = taints::describe(desired.items(&["spec", "taints"]));
+                self.events.normal(cluster, "TaintClusterSucceed", format!("Taint cluster succeed: {described}."));
             }
-            Err(status) if is_tainted_anew && !status.is_conflict() => {
+            Err(status) if has_new_taints && !status.is_conflict() => {
                 self.events.warning(cluster, "TaintClusterFailed", status.to_string());
                 return Err(status.into());
             }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::cluster::{CONDITION_READY, FINALIZER};
+use api::networking::{FINALIZER_SLICE_DISPATCH, FINALIZER_SLICES};
 use api::work::{FINALIZER_EXECUTION, WORKS};
 use cluster_client::{DeleteOptions, ListOptions, Preconditions, ResourceRef};
 use futures::{StreamExt, stream};
@@ -167,7 +168,13 @@ impl Lifecycle {
     }
 
     async fn abandon_works(&self, cluster: &Object, works: &[Arc<Object>], facts: Facts) -> Result<(), Status> {
-        let held: Vec<&Arc<Object>> = works.iter().filter(|work| work.has_finalizer(FINALIZER_EXECUTION)).collect();
+        let finalizers: &[&str] = match facts.is_stuck {
+            true => &[FINALIZER_EXECUTION, FINALIZER_SLICES, FINALIZER_SLICE_DISPATCH],
+            // The other two are held by controllers of the plane, which let go soon unless they are switched off.
+            false => &[FINALIZER_EXECUTION],
+        };
+        let is_held = |work: &&Arc<Object>| finalizers.iter().any(|finalizer| work.has_finalizer(finalizer));
+        let held: Vec<&Arc<Object>> = works.iter().filter(is_held).collect();
         if held.is_empty() {
             return Ok(());
         }
@@ -178,7 +185,9 @@ impl Lifecycle {
         }
         let edits = held.into_iter().map(|work| {
             let mut desired = Object::clone(work);
-            desired.remove_finalizer(FINALIZER_EXECUTION);
+            for finalizer in finalizers {
+                desired.remove_finalizer(finalizer);
+            }
             (ResourceRef::of(&WORKS.gvr(), work), Arc::clone(work), desired)
         });
         self.commit_all(edits.collect()).await
@@ -237,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_space_goes_first_then_the_bindings_then_the_cluster() {
+    fn the_namespace_is_deleted_first_then_the_bindings_then_the_cluster() {
         check(true, Space::Present, 3, false, &[Act::DeleteSpace]);
         check(true, Space::Leaving, 3, false, &[]);
         check(true, Space::Leaving, 0, false, &[]);
@@ -246,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_member_that_does_not_answer_or_for_ever() {
+    fn removal_does_not_wait_for_an_unreachable_member_or_without_limit() {
         check(false, Space::Present, 3, false, &[Act::DeleteSpace, Act::AbandonWorks]);
         check(false, Space::Leaving, 3, false, &[Act::AbandonWorks]);
         check(true, Space::Leaving, 3, true, &[Act::AbandonWorks]);
@@ -255,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_starts_anew_with_every_work_that_goes() {
+    fn the_timeout_restarts_with_every_deleted_work() {
         let at = |second: i64| Timestamp::from_second(second).expect("in range");
         let patience = Duration::from_secs(10);
         let first = advance(None, Stage::Works, 5, at(0));

@@ -77,7 +77,7 @@ fn seed_joined(api: &MemoryApi, ready: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_cluster_gets_its_space_a_taint_and_a_finalizer_in_one_write() {
+async fn a_new_cluster_gets_namespace_taint_and_finalizer_in_one_write() {
     let api = MemoryApi::default();
     let mut cluster = testing::cluster("m1", "False");
     cluster.remove(&["status"]);
@@ -100,7 +100,7 @@ async fn a_new_cluster_gets_its_space_a_taint_and_a_finalizer_in_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_cluster_leaves_only_when_its_works_and_bindings_have() {
+async fn a_ready_cluster_is_removed_after_its_works_and_bindings() {
     let api = MemoryApi::default();
     let client = api.client();
     seed_joined(&api, "True");
@@ -128,7 +128,7 @@ async fn a_ready_cluster_leaves_only_when_its_works_and_bindings_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_whose_member_is_unreachable_leaves() {
+async fn a_cluster_with_an_unreachable_member_is_removed() {
     let api = MemoryApi::default();
     let client = api.client();
     seed_joined(&api, "Unknown");
@@ -142,7 +142,7 @@ async fn a_cluster_whose_member_is_unreachable_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn works_and_bindings_nobody_moves_do_not_hold_a_cluster_for_ever() {
+async fn remaining_works_and_bindings_do_not_block_removal_indefinitely() {
     let api = MemoryApi::default();
     let client = api.client();
     seed_joined(&api, "True");
@@ -162,7 +162,7 @@ async fn works_and_bindings_nobody_moves_do_not_hold_a_cluster_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_joins_again_gets_a_new_space_once_the_old_one_has_gone() {
+async fn a_rejoining_cluster_gets_a_new_namespace_after_the_old_one_is_deleted() {
     let api = MemoryApi::default();
     let client = api.client();
     seed_joined(&api, "True");

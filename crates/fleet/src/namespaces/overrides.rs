@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_concerns_the_namespaces_its_selectors_may_mean() {
+    fn a_policy_concerns_the_namespaces_its_selectors_may_match() {
         let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "name": name});
         let named = |names: &[&str]| Selected::Named(names.iter().map(|name| (*name).to_owned()).collect());
         check(json!([]), Selected::All);

@@ -21,11 +21,11 @@ fn start(api: &MemoryApi) -> CancellationToken {
 /// The works there are, as `cluster/namespace`.
 async fn works(api: &MemoryApi) -> Vec<String> {
     let works = api.client().list_all(ResourceRef::all(&WORKS.gvr()), Default::default()).await.expect("lists").items;
-    let told = |work: &Arc<Object>| {
+    let described = |work: &Arc<Object>| {
         let cluster = cluster_of_execution_namespace(work.namespace()).unwrap_or_default();
         format!("{cluster}/{}", manifest(work)["metadata"]["name"].as_str().unwrap_or_default())
     };
-    works.iter().map(told).collect()
+    works.iter().map(described).collect()
 }
 
 fn manifest(work: &Object) -> &Value {
@@ -39,7 +39,7 @@ async fn work(api: &MemoryApi, cluster: &str, namespace: &str) -> Arc<Object> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_namespace_goes_to_every_cluster() {
+async fn every_namespace_is_synced_to_every_cluster() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     api.seed(&namespaces(), testing::namespace("a"));
@@ -69,7 +69,7 @@ async fn every_namespace_goes_to_every_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_finds_its_space_there_is_served_too() {
+async fn a_cluster_with_an_existing_namespace_is_synced() {
     let api = MemoryApi::default();
     api.seed(&namespaces(), testing::namespace("a"));
     api.seed(&namespaces(), testing::namespace("karmada-es-m1"));
@@ -82,7 +82,7 @@ async fn a_cluster_that_finds_its_space_there_is_served_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_alone_writes_nothing_and_asks_nothing() {
+async fn a_status_change_alone_causes_no_request() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     api.seed(&namespaces(), testing::namespace("a"));
@@ -99,7 +99,7 @@ async fn a_status_alone_writes_nothing_and_asks_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn override_policies_change_namespaces_where_they_are_meant() {
+async fn override_policies_apply_to_namespaces_in_selected_clusters() {
     let api = MemoryApi::default();
     testing::seed_member(&api, "m1");
     testing::seed_member(&api, "m2");
@@ -126,7 +126,7 @@ async fn override_policies_change_namespaces_where_they_are_meant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_that_refuses_holds_up_no_other() {
+async fn a_cluster_that_rejects_a_namespace_blocks_no_other() {
     let api = MemoryApi::default();
     for cluster in ["m1", "m2", "m3"] {
         testing::seed_member(&api, cluster);

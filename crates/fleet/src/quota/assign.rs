@@ -29,7 +29,7 @@ struct Assignments {
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let quotas = plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr()));
     let by_cluster = quotas.index(assigned_clusters);
-    let office = Arc::new(Assignments {
+    let context = Arc::new(Assignments {
         quotas,
         parts: parts_by_quota(&plane),
         events: plane.recorder(COMPONENT, &cancel),
@@ -37,13 +37,13 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     });
     let by_space = by_cluster.clone();
     let sources = vec![
-        Source::new(&office.quotas, quotas_with_new_parts),
-        Source::new(office.parts.mirror(), quotas_of_lost_parts),
-        Source::new(&office.plane.clusters, move |change| assigned_to(&by_cluster, &new_cluster(change))),
-        Source::new(&office.plane.namespaces, move |change| assigned_to(&by_space, &cluster_of_new_space(change))),
+        Source::new(&context.quotas, quotas_with_new_parts),
+        Source::new(context.parts.mirror(), quotas_of_lost_parts),
+        Source::new(&context.plane.clusters, move |change| assigned_to(&by_cluster, &new_cluster(change))),
+        Source::new(&context.plane.namespaces, move |change| assigned_to(&by_space, &cluster_of_new_space(change))),
     ];
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
@@ -64,27 +64,27 @@ fn quotas_of_lost_parts(change: &Change) -> Vec<ObjectKey> {
     work.as_ref().filter(|_| is_lost).and_then(|work| quota_of(work)).into_iter().collect()
 }
 
-async fn reconcile(office: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let quota = office.quotas.get(&key);
+async fn reconcile(context: Arc<Assignments>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let quota = context.quotas.get(&key);
     let spec: QuotaSpec = quota.as_ref().map(|quota| api::read(quota)).transpose()?.unwrap_or_default();
     let mut is_changed = false;
-    for work in office.parts.list(&key) {
+    for work in context.parts.list(&key) {
         if is_orphan(&work, &spec) {
-            office.delete(&work).await?;
+            context.delete(&work).await?;
             is_changed = true;
         }
     }
     let Some(quota) = quota.filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
-    match office.commit_parts(&key, &spec).await {
+    match context.commit_parts(&key, &spec).await {
         Ok(false) if !is_changed => Ok(Outcome::Done),
         Ok(_) => {
             let message = format!("Sync works for FederatedResourceQuota({key}) succeed.");
-            office.events.normal(&*quota, "SyncWorkSucceed", message);
+            context.events.normal(&*quota, "SyncWorkSucceed", message);
             Ok(Outcome::Done)
         }
         Err(error) => {
             if !error.is_conflict() {
-                office.events.warning(&*quota, "SyncWorkFailed", error.to_string());
+                context.events.warning(&*quota, "SyncWorkFailed", error.to_string());
             }
             Err(error)
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn members_get_their_parts_as_long_as_they_have_them() {
+    async fn members_get_their_assigned_quota_until_it_is_removed() {
         let api = MemoryApi::default();
         testing::seed_member(&api, "m1");
         testing::seed_member(&api, "m2");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn parts_of_a_quota_that_went_unseen_are_cleared_away() {
+    async fn works_of_a_deleted_quota_are_removed_after_a_restart() {
         let api = MemoryApi::default();
         testing::seed_member(&api, "m1");
         let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",

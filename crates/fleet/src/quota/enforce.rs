@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_bindings_gave_back_is_no_longer_counted() {
+    async fn usage_of_removed_bindings_is_released() {
         let api = MemoryApi::default();
         seed_binding(&api, "a", 3);
         seed_binding(&api, "b", 2);

@@ -27,19 +27,19 @@ struct Summaries {
 }
 
 pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
-    let office = Arc::new(Summaries {
+    let context = Arc::new(Summaries {
         quotas: plane.mirror(MirrorSpec::new(&FEDERATED_RESOURCE_QUOTAS.gvr())),
         parts: parts_by_quota(&plane),
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let sources = vec![Source::each(&office.quotas), Source::new(office.parts.mirror(), quotas_of_told_parts)];
-    let controller = Controller::new(COMPONENT).observed_by(&office.plane.metrics.controllers);
-    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&office), key);
+    let sources = vec![Source::each(&context.quotas), Source::new(context.parts.mirror(), quotas_of_reported_parts)];
+    let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
+    let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
 }
 
-fn quotas_of_told_parts(change: &Change) -> Vec<ObjectKey> {
+fn quotas_of_reported_parts(change: &Change) -> Vec<ObjectKey> {
     let status = |work: &Option<Arc<Object>>| work.as_ref().map(|work| work.get(&["status"]).cloned());
     // At the start every quota is looked at anyway.
     if change.is_initial || status(&change.before) == status(&change.now) {
@@ -49,24 +49,24 @@ fn quotas_of_told_parts(change: &Change) -> Vec<ObjectKey> {
     work.and_then(|work| quota_of(work)).into_iter().collect()
 }
 
-async fn reconcile(office: Arc<Summaries>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
-    let Some(quota) = office.quotas.get(&key).filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
-    let parts = office.parts.list(&key);
-    let counts_overall = !office.plane.features.federated_quota_enforcement;
+async fn reconcile(context: Arc<Summaries>, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    let Some(quota) = context.quotas.get(&key).filter(|quota| !quota.is_deleting()) else { return Ok(Outcome::Done) };
+    let parts = context.parts.list(&key);
+    let counts_overall = !context.plane.features.federated_quota_enforcement;
     let desired = plan(&quota, &parts, counts_overall);
     if desired.get(&["status"]) == quota.get(&["status"]) {
         return Ok(Outcome::Done);
     }
-    let target = office.quotas.target(&key);
-    match commit_status(&office.plane.client, target, &quota, &desired, FIELD_MANAGER).await {
+    let target = context.quotas.target(&key);
+    match commit_status(&context.plane.client, target, &quota, &desired, FIELD_MANAGER).await {
         Ok(_) => {
             let message = format!("Collect status of FederatedResourceQuota({key}) succeed.");
-            office.events.normal(&*quota, "AggregateStatusSucceed", message);
+            context.events.normal(&*quota, "AggregateStatusSucceed", message);
             Ok(Outcome::Done)
         }
         Err(status) => {
             if !status.is_conflict() {
-                office.events.warning(&*quota, "AggregateStatusFailed", status.to_string());
+                context.events.warning(&*quota, "AggregateStatusFailed", status.to_string());
             }
             Err(status.into())
         }
@@ -75,12 +75,12 @@ async fn reconcile(office: Arc<Summaries>, key: ObjectKey) -> Result<Outcome, Re
 
 /// The quota with what its members say; where bindings are not counted, also with the whole and the sum.
 fn plan(quota: &Object, parts: &[Arc<Object>], counts_overall: bool) -> Object {
-    let mut told: Vec<(&str, Value)> = parts.iter().filter_map(|work| told_by(work)).collect();
-    told.sort_by(|a, b| a.0.cmp(b.0));
+    let mut reported: Vec<(&str, Value)> = parts.iter().filter_map(|work| reported_by(work)).collect();
+    reported.sort_by(|a, b| a.0.cmp(b.0));
     let mut desired = quota.clone();
     if counts_overall {
         let mut used = Amounts::new();
-        for (_, part) in &told {
+        for (_, part) in &reported {
             let list: ResourceList = serde_json::from_value(part["used"].clone()).unwrap_or_default();
             add(&mut used, quantities(&list).map(|(name, amount)| (name.to_owned(), amount)).collect());
         }
@@ -88,12 +88,12 @@ fn plan(quota: &Object, parts: &[Arc<Object>], counts_overall: bool) -> Object {
         set_or_remove(&mut desired, "overall", overall.unwrap_or_default());
         set_or_remove(&mut desired, "overallUsed", to_value(&used));
     }
-    set_or_remove(&mut desired, "aggregatedStatus", told.into_iter().map(|(_, part)| part).collect());
+    set_or_remove(&mut desired, "aggregatedStatus", reported.into_iter().map(|(_, part)| part).collect());
     desired
 }
 
 /// The cluster of a part and what it says of it; nothing until the part has been applied there.
-fn told_by(work: &Object) -> Option<(&str, Value)> {
+fn reported_by(work: &Object) -> Option<(&str, Value)> {
     if !conditions::is_true(work, CONDITION_APPLIED) {
         return None;
     }
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_by_cluster_and_summed_up() {
+    fn assigned_quotas_are_reported_by_cluster_and_summed() {
         let mut silent = part("m4", "True", "1");
         silent.remove(&["status", "manifestStatuses"]);
         let parts = [part("m2", "True", "1500m"), part("m1", "True", "1"), part("m3", "False", "1"), silent];
         let parts = parts.map(Arc::new);
-        let told =
+        let reported =
             |cluster: &str, used: &str| json!({"clusterName": cluster, "hard": {"cpu": "4"}, "used": {"cpu": used}});
-        let aggregated = json!([told("m1", "1"), told("m2", "1500m")]);
+        let aggregated = json!([reported("m1", "1"), reported("m2", "1500m")]);
         assert_eq!(
             plan(&quota(), &parts, true).get(&["status"]),
             Some(&json!({"overall": {"cpu": "9"}, "overallUsed": {"cpu": "2500m"}, "aggregatedStatus": aggregated}))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_status_follows_the_parts() {
+    async fn the_status_follows_the_works() {
         let api = MemoryApi::default();
         api.seed(&FEDERATED_RESOURCE_QUOTAS.gvr(), quota());
         let cancel = CancellationToken::new();

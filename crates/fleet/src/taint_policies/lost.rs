@@ -61,8 +61,10 @@ enum Nodes {
 /// Karmada's own agent counts nodes that are ready, and says nothing of cordons.
 fn nodes(status: &ClusterStatus) -> Nodes {
     match find_condition(&status.conditions, CONDITION_SCHEDULABLE_NODES) {
-        Some(told) if told.status == "False" && told.reason == REASON_NODES_CORDONED => Nodes::Unusable(VALUE_CORDONED),
-        Some(told) if told.status == "False" => Nodes::Unusable(VALUE_NOT_READY),
+        Some(described) if described.status == "False" && described.reason == REASON_NODES_CORDONED => {
+            Nodes::Unusable(VALUE_CORDONED)
+        }
+        Some(described) if described.status == "False" => Nodes::Unusable(VALUE_NOT_READY),
         Some(_) => Nodes::Usable,
         None => match &status.node_summary {
             Some(counted) if counted.total_num > 0 && counted.ready_num == 0 => Nodes::Unusable(VALUE_NOT_READY),
@@ -85,14 +87,14 @@ mod tests {
         let now = "2026-05-01T00:00:00Z".parse().expect("a time");
         let planned = plan(&current, &status, now);
         let text = |taint: &Value, key: &str| taint[key].as_str().unwrap_or_default().to_owned();
-        let told: Vec<String> = planned
+        let described: Vec<String> = planned
             .iter()
             .map(|taint| {
                 let age = if taint["timeAdded"] == "then" { "kept" } else { "new" };
                 format!("{}={} {age}", text(taint, "key"), text(taint, "value"))
             })
             .collect();
-        assert_eq!(told, expected, "{current:?}");
+        assert_eq!(described, expected, "{current:?}");
         assert_eq!(plan(&planned, &status, now), planned, "planning twice changes nothing");
     }
 
@@ -100,13 +102,13 @@ mod tests {
         json!({"conditions": [{"type": "Ready", "status": status}]})
     }
 
-    fn nodes_told(status: &str, reason: &str) -> Value {
+    fn nodes_condition(status: &str, reason: &str) -> Value {
         json!({"conditions": [{"type": "Ready", "status": "True"},
             {"type": "SchedulableNodes", "status": status, "reason": reason}]})
     }
 
     #[test]
-    fn a_lost_cluster_drives_out_and_one_that_is_back_does_not() {
+    fn a_lost_cluster_is_tainted_no_execute_until_it_returns() {
         let had = |key: &str| json!([{"key": key, "effect": "NoExecute", "timeAdded": "then"}]);
         check(json!([]), ready("False"), &["cluster.karmada.io/not-ready= new"]);
         check(json!([]), ready("Unknown"), &["cluster.karmada.io/unreachable= new"]);
@@ -120,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_without_a_usable_node_is_lost_too() {
+    fn a_cluster_without_a_schedulable_node_is_tainted_too() {
         let cordoned = "flotilla.dev/unschedulable=cordoned";
         let had = json!([{"key": TAINT_NODES_UNSCHEDULABLE, "effect": "NoExecute", "value": "not-ready",
             "timeAdded": "then"}]);
-        check(json!([]), nodes_told("False", "AllNodesCordoned"), &[&format!("{cordoned} new")]);
-        check(json!([]), nodes_told("False", "NoNodeReady"), &["flotilla.dev/unschedulable=not-ready new"]);
-        check(had.clone(), nodes_told("False", "AllNodesCordoned"), &[&format!("{cordoned} kept")]);
-        check(had.clone(), nodes_told("True", ""), &[]);
-        check(had.clone(), nodes_told("Unknown", "NoNodes"), &[]);
+        check(json!([]), nodes_condition("False", "AllNodesCordoned"), &[&format!("{cordoned} new")]);
+        check(json!([]), nodes_condition("False", "NoNodeReady"), &["flotilla.dev/unschedulable=not-ready new"]);
+        check(had.clone(), nodes_condition("False", "AllNodesCordoned"), &[&format!("{cordoned} kept")]);
+        check(had.clone(), nodes_condition("True", ""), &[]);
+        check(had.clone(), nodes_condition("Unknown", "NoNodes"), &[]);
         check(had.clone(), ready("True"), &["flotilla.dev/unschedulable=not-ready kept"]);
         // As Karmada's agent reports it.
         let counted = |ready: i32| json!({"nodeSummary": {"totalNum": 3, "readyNum": ready}});

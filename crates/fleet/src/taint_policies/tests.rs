@@ -26,7 +26,7 @@ fn check_holds(requirements: Value, expected: bool) {
 }
 
 #[test]
-fn all_requirements_must_hold_on_conditions_that_are_there() {
+fn all_requirements_must_match_existing_conditions() {
     check_holds(json!([]), false);
     check_holds(json!([requirement("Ready", "In", &["False", "Unknown"])]), true);
     check_holds(json!([requirement("Ready", "In", &["True"])]), false);
@@ -44,7 +44,7 @@ fn policy(value: Value) -> TaintPolicySpec {
 }
 
 #[test]
-fn policies_add_and_remove_in_their_order_and_only_where_they_are_meant() {
+fn policies_add_and_remove_taints_in_order_and_in_selected_clusters_only() {
     let down = || json!([requirement("Ready", "In", &["False"])]);
     let taint = json!([{"key": "a", "value": "v", "effect": "NoExecute"}]);
     let adds = || policy(json!({"addOnConditions": down(), "taints": taint}));

@@ -30,7 +30,7 @@ fn check_requests(spec: Value, expected: Value) {
 }
 
 #[test]
-fn a_pod_asks_for_what_runs_together_or_for_its_largest_first_step() {
+fn a_pod_requests_its_containers_or_its_largest_init_container() {
     check_requests(json!({}), json!({"pods": 1}));
     check_requests(asks(json!({"cpu": "250m", "memory": "1Gi", "odd": "7"})), {
         json!({"cpu": 250, "memory": 1_073_741_824, "pods": 1})
@@ -54,7 +54,7 @@ fn a_pod_asks_for_what_runs_together_or_for_its_largest_first_step() {
 }
 
 #[test]
-fn sums_follow_pods_as_they_come_move_end_and_go() {
+fn sums_follow_created_moved_finished_and_deleted_pods() {
     let mut usage = Usage::default();
     let waiting = pod("", "Pending", asks(json!({"cpu": "1"})));
     let placed = pod("n1", "Running", asks(json!({"cpu": "1"})));
@@ -71,7 +71,7 @@ fn sums_follow_pods_as_they_come_move_end_and_go() {
 }
 
 #[test]
-fn the_summary_has_the_form_karmada_gives_it() {
+fn the_summary_has_the_format_of_karmada() {
     let nodes = [
         node("a", json!({"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "10Gi"})),
         node("b", json!({"cpu": "3500m", "memory": "8Gi", "pods": "110"})),
@@ -99,7 +99,7 @@ fn model(grade: u32, cpu: &str, memory: &str) -> ResourceModel {
 }
 
 #[test]
-fn nodes_are_counted_by_the_grade_all_their_resources_reach() {
+fn nodes_are_counted_in_the_highest_grade_all_resources_reach() {
     let models = [model(0, "0", "0"), model(1, "1", "4Gi"), model(2, "2", "16Gi")];
     let nodes = [
         node("big", json!({"cpu": "8", "memory": "32Gi", "pods": "110"})),
@@ -135,7 +135,7 @@ fn the_estimator_gets_nodes_with_their_numbers() {
 }
 
 #[test]
-fn nodes_are_of_use_while_one_is_ready_and_takes_pods() {
+fn a_member_is_schedulable_while_a_node_is_ready_and_not_cordoned() {
     let node = |ready: &str, cordoned: bool| {
         let value = json!({"metadata": {"name": "n"}, "spec": {"unschedulable": cordoned},
             "status": {"conditions": [{"type": "Ready", "status": ready}]}});

@@ -1,14 +1,14 @@
 //! The heartbeat of a member: is it well, what does it serve, what can it take. Writes the status of its Cluster.
 
 mod capacity;
+mod capacity_watch;
 mod probe;
 mod quotas;
-mod room;
 pub mod threshold;
 pub mod unschedulable;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use api::cluster::{CLUSTERS, CONDITION_READY, FINALIZER};
 use api::core::{Condition, find_condition, set_condition};
@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::member::{FIELD_MANAGER, Member};
+use crate::status::capacity_watch::CapacityWatch;
 use crate::status::probe::Health;
-use crate::status::room::Room;
 
 /// Maximum retries of a status write after a conflict.
 const WRITES_MAX: usize = 3;
@@ -36,7 +36,7 @@ const BEATS_PER_SWEEP: u64 = 30;
 /// Beats until cancelled.
 pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
     let mut heart = Heart::new(Arc::clone(&member), cancel.clone());
-    let turned = Arc::clone(&heart.turned);
+    let usability_changed = Arc::clone(&heart.usability_changed);
     loop {
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -47,13 +47,17 @@ pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
             }
         }
         // Spread, so that a thousand members do not beat at once.
-        let wait = jittered(member.plane.settings.heartbeat.mul_f64(0.95), 0.1);
+        let settings = &member.plane.settings;
+        let interval = threshold::interval(settings.heartbeat, settings.failure_threshold);
+        let wait = jittered(interval.mul_f64(0.95), 0.1);
+        // A change that waits for its threshold is published in time.
+        let wait = heart.pending.map_or(wait, |pending| wait.min(pending));
         tokio::select! {
             () = cancel.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
-            () = member.poke.notified() => {}
+            () = member.heartbeat_now.notified() => {}
             // That nothing can run there any more should not wait for the next beat.
-            () = turned.notified() => {}
+            () = usability_changed.notified() => {}
         }
     }
 }
@@ -70,12 +74,14 @@ struct Heart {
     cancel: CancellationToken,
     beats: u64,
     was_online: bool,
-    room: Option<Room>,
+    capacity_watch: Option<CapacityWatch>,
     /// The last collected values, by field of the status.
     known: Known,
     tags: DiscoveryTags,
     /// Hears when the nodes come to be of another use.
-    turned: Arc<Notify>,
+    usability_changed: Arc<Notify>,
+    /// Time until an observed change of readiness may be published.
+    pending: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -92,7 +98,17 @@ struct Known {
 impl Heart {
     fn new(member: Arc<Member>, cancel: CancellationToken) -> Self {
         let (known, tags) = (Known::default(), DiscoveryTags::default());
-        Self { member, cancel, beats: 0, was_online: false, room: None, known, tags, turned: Arc::default() }
+        Self {
+            member,
+            cancel,
+            beats: 0,
+            was_online: false,
+            capacity_watch: None,
+            known,
+            tags,
+            usability_changed: Arc::default(),
+            pending: None,
+        }
     }
 
     async fn beat(&mut self) -> Result<(), Status> {
@@ -102,6 +118,7 @@ impl Heart {
         if !cluster.has_finalizer(FINALIZER) {
             return Ok(());
         }
+        let began = member.plane.clock.now();
         let health = match &member.link_problem {
             Some(problem) => Health::Unconnected(problem.clone()),
             None => {
@@ -112,11 +129,16 @@ impl Heart {
         let now = member.plane.clock.now();
         let observed = probe::ready_condition(&health, &format_seconds(now));
         let published = ready_of(&cluster)?;
-        let ready = member.threshold.lock().adjust(published.as_ref(), observed, now);
+        let ready = {
+            let mut threshold = member.threshold.lock();
+            let ready = threshold.adjust(published.as_ref(), observed, began, now);
+            self.pending = threshold.pending(&ready, now);
+            ready
+        };
         let is_online = health == Health::Healthy;
         if is_online && !self.was_online {
             // Changes during the outage were missed, so the watches start again.
-            self.room = None;
+            self.capacity_watch = None;
         }
         self.was_online = is_online;
         let mut report = Report { conditions: vec![], fields: vec![] };
@@ -125,7 +147,7 @@ impl Heart {
             let known = &self.known;
             let now = format_seconds(now);
             report.conditions.push(probe::apis_condition(known.enablements_count, known.is_complete, &now));
-            let nodes = self.room.as_ref().and_then(Room::nodes);
+            let nodes = self.capacity_watch.as_ref().and_then(CapacityWatch::nodes);
             if let Some(nodes) = nodes.filter(|_| member.plane.features.resilient_failover) {
                 report.conditions.push(probe::nodes_condition(nodes, &now));
             }
@@ -170,24 +192,25 @@ impl Heart {
 
     async fn measure(&mut self, cluster: &Object) {
         let plane = &self.member.plane;
-        let room = match &self.room {
-            Some(room) => room,
+        let capacity_watch = match &self.capacity_watch {
+            Some(capacity_watch) => capacity_watch,
             None => {
-                let room = Room::watch(&self.member, Arc::clone(&self.turned), &self.cancel);
+                let capacity_watch =
+                    CapacityWatch::watch(&self.member, Arc::clone(&self.usability_changed), &self.cancel);
                 // A cluster that is ready but seems to have no free capacity would get nothing.
-                room.known_within(plane.settings.sync_wait).await;
-                self.room.insert(room)
+                capacity_watch.known_within(plane.settings.sync_wait).await;
+                self.capacity_watch.insert(capacity_watch)
             }
         };
-        let made_of = Some((room.version(), cluster.generation()));
-        if !room.is_known() || self.known.summary_of == made_of {
+        let made_of = Some((capacity_watch.version(), cluster.generation()));
+        if !capacity_watch.is_known() || self.known.summary_of == made_of {
             return;
         }
         let models = match plane.features.resource_modeling {
             true => self.member.spec().resource_models,
             false => Vec::new(),
         };
-        let (nodes, resources) = room.summary(&models);
+        let (nodes, resources) = capacity_watch.summary(&models);
         if let (Ok(nodes), Ok(resources)) = (serde_json::to_value(nodes), serde_json::to_value(resources)) {
             self.known.summary = Some((nodes, resources));
             self.known.summary_of = made_of;

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_is_sorted_by_group_version_and_name() {
+    fn served_apis_are_sorted_by_group_version_and_name() {
         let resource = |group: &str, name: &str, kind: &str| ApiResource {
             gvr: GroupVersionResource::new(group, "v1", name),
             kind: kind.into(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_say_what_is_known() {
+    fn conditions_describe_the_known_state() {
         let text = |c: Condition| format!("{} {} {}: {}", c.kind, c.status, c.reason, c.message);
         for (health, expected) in [
             (Health::Healthy, "Ready True ClusterReady: cluster is healthy and ready to accept workloads"),

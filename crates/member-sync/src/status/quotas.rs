@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_is_allowed_less_what_is_used() {
+    fn the_remaining_quota_is_the_limit_minus_usage() {
         check(json!({"cpu": "2"}), json!({"cpu": "500m"}), &[("cpu", 1500)]);
         check(json!({"requests.cpu": "20m"}), json!({"requests.cpu": "0"}), &[("cpu", 20)]);
         check(json!({"requests.memory": "1Gi"}), json!({"requests.memory": "2Gi"}), &[("memory", -(1 << 30))]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_replicas_do_not_tell_of_is_no_limit() {
+    fn resources_that_replicas_do_not_request_are_not_limited() {
         for name in ["pods", "limits.cpu", "limits.nvidia.com/gpu", "requests.storage", "services", "hugepages-2Mi"] {
             check(json!({name: "1"}), json!({name: "1"}), &[]);
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_requirements() {
+    fn quota_scopes_must_match() {
         let figures = json!({"hard": {"cpu": "1"}, "used": {"cpu": "0"}});
         let spec = json!({"scopes": ["BestEffort"], "scopeSelector": {"matchExpressions": [
             {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}});

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use api::work::Unschedulable;
-use object::{Object, conditions};
+use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use object::builtin;
+use object::{Object, Status, conditions};
 use reconcile::ObjectKey;
 use serde_json::{Value, json};
+
+use crate::status::capacity::trim_pod;
 
 /// Maximum number of times reported per workload; the rest is added to the last.
 const TIMES_MAX: usize = 16;
@@ -45,6 +49,22 @@ pub fn kept_of(pod: &Object) -> Option<Value> {
     }))
 }
 
+/// Reads the unschedulable pods of a Deployment from the member.
+pub async fn unschedulable_replicas(
+    member: &ClusterClient,
+    namespace: &str,
+    deployment: &str,
+) -> Result<Option<Unschedulable>, Status> {
+    let pods = ResourceRef::within(&builtin::pods(), namespace);
+    let mut waiting = Waiting::default();
+    for pod in member.list_all(pods, ListOptions::default()).await?.items {
+        let mut pod = Object::clone(&pod);
+        trim_pod(&mut pod);
+        waiting.apply(None, Some(&pod));
+    }
+    Ok(waiting.of(&ObjectKey::new(namespace, deployment)))
+}
+
 impl Waiting {
     /// Takes in one change of a pod that has been through `trim_pod`. Returns the workload whose report changed.
     pub fn apply(&mut self, before: Option<&Object>, now: Option<&Object>) -> Option<ObjectKey> {
@@ -72,18 +92,18 @@ impl Waiting {
     pub fn of(&self, deployment: &ObjectKey) -> Option<Unschedulable> {
         let pods = self.by_workload.get(deployment)?;
         let newest = pods.values().max_by(|a, b| a.created.cmp(&b.created))?;
-        let mut told = Unschedulable { message: newest.message.clone(), ..Unschedulable::default() };
+        let mut report = Unschedulable { message: newest.message.clone(), ..Unschedulable::default() };
         for pod in pods.values().filter(|pod| pod.revision == newest.revision) {
-            told.replicas += 1;
-            *told.since.entry(pod.since.clone()).or_default() += 1;
+            report.replicas += 1;
+            *report.since.entry(pod.since.clone()).or_default() += 1;
         }
-        while told.since.len() > TIMES_MAX {
+        while report.since.len() > TIMES_MAX {
             // Later rather than earlier: the descheduler waits a little longer.
-            if let (Some((_, pods)), Some(mut next)) = (told.since.pop_first(), told.since.first_entry()) {
+            if let (Some((_, pods)), Some(mut next)) = (report.since.pop_first(), report.since.first_entry()) {
                 *next.get_mut() += pods;
             }
         }
-        Some(told)
+        Some(report)
     }
 }
 
@@ -98,7 +118,6 @@ fn read(pod: &Object) -> Option<(ObjectKey, Pod)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::capacity::trim_pod;
 
     fn pod(name: &str, revision: &str, created: &str, since: Option<&str>) -> Object {
         let condition = match since {
@@ -119,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_without_a_node_are_told_of_their_deployment_until_they_have_one() {
+    fn unscheduled_pods_are_reported_by_deployment_until_scheduled() {
         let mut waiting = Waiting::default();
         let key = ObjectKey::new("shop", "my-web");
         let fine = pod("a", "5d4", "1", None);
@@ -129,25 +148,25 @@ mod tests {
         assert_eq!(waiting.apply(Some(&refused), Some(&refused)), None, "nothing new");
         waiting.apply(None, Some(&pod("b", "5d4", "2", Some("10"))));
         waiting.apply(None, Some(&pod("c", "5d4", "2", Some("20"))));
-        let told = waiting.of(&key).expect("reported");
-        assert_eq!((told.replicas, told.message.as_str()), (3, "0/1 nodes are available"));
-        assert_eq!(told.since, BTreeMap::from([("10".to_owned(), 2), ("20".to_owned(), 1)]));
+        let report = waiting.of(&key).expect("reported");
+        assert_eq!((report.replicas, report.message.as_str()), (3, "0/1 nodes are available"));
+        assert_eq!(report.since, BTreeMap::from([("10".to_owned(), 2), ("20".to_owned(), 1)]));
         // A new version of the pods: the old ones go anyway.
         waiting.apply(None, Some(&pod("d", "777", "3", Some("30"))));
-        assert_eq!(waiting.of(&key).map(|told| told.replicas), Some(1));
+        assert_eq!(waiting.of(&key).map(|report| report.replicas), Some(1));
         assert_eq!(waiting.apply(Some(&pod("d", "777", "3", Some("30"))), None).as_ref(), Some(&key));
-        assert_eq!(waiting.of(&key).map(|told| told.replicas), Some(3));
+        assert_eq!(waiting.of(&key).map(|report| report.replicas), Some(3));
         assert_eq!(waiting.of(&ObjectKey::new("shop", "my")), None);
     }
 
     #[test]
-    fn what_is_told_is_bounded_and_never_too_early() {
+    fn reported_times_are_bounded_and_never_too_early() {
         let mut waiting = Waiting::default();
         for number in 10..60 {
             waiting.apply(None, Some(&pod(&format!("p{number}"), "5d4", "1", Some(&number.to_string()))));
         }
-        let told = waiting.of(&ObjectKey::new("shop", "my-web")).expect("reported");
-        assert_eq!((told.replicas, told.since.len()), (50, TIMES_MAX));
-        assert_eq!(told.since.first_key_value(), Some((&"44".to_owned(), &35)));
+        let report = waiting.of(&ObjectKey::new("shop", "my-web")).expect("reported");
+        assert_eq!((report.replicas, report.since.len()), (50, TIMES_MAX));
+        assert_eq!(report.since.first_key_value(), Some((&"44".to_owned(), &35)));
     }
 }

@@ -16,7 +16,7 @@ use cluster_client::{
     WriteOptions,
 };
 use interpreter_runtime::SharedInterpreter;
-use member_sync::{MemberParts, Recorders, Settings, run_member};
+use member_sync::{MemberDeps, Recorders, Settings, run_member};
 use object::request::Subresource;
 use object::status::{StatusCause, StatusDetails};
 use object::{GroupVersionResource, Object, Status};
@@ -201,7 +201,7 @@ impl Hub {
     pub fn sync_with(&self, cluster: &str, member: &Door, features: Features) -> Syncing {
         let cancel = CancellationToken::new();
         let plane = self.api.client();
-        let parts = MemberParts {
+        let parts = MemberDeps {
             recorders: Recorders::start(&plane, &self.clock, &cancel),
             plane,
             member: member.client(),

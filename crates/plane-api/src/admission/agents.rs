@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_made_for_a_cluster_is_kept_to_it_whatever_other_groups_it_has() {
+    fn a_token_for_one_cluster_is_limited_to_it_with_any_other_groups() {
         let any = "system:bootstrappers:karmada:default-cluster-token".to_owned();
         let bound = "system:bootstrappers:karmada:cluster:m1".to_owned();
         let token = "system:bootstrap:abcdef";
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_asks_for_certificates_in_its_own_name_only() {
+    fn an_agent_requests_certificates_for_its_own_name_only() {
         let key = PrivateKey::generate().expect("a key");
         let asked = |user: &str, group: &str| {
             let subject = CertificateSubject::new(user, &[group.to_owned()]);

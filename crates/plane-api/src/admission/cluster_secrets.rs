@@ -5,12 +5,13 @@
 
 use api::cluster::CLUSTERS;
 use api::names::CLUSTER_NAMESPACE;
-use apiserver::admission::{Admission, AdmissionScope, Attributes, Operation};
+use apiserver::admission::{Admission, AdmissionScope, Attributes};
 use apiserver::context::Context;
 use apiserver::request::RequestInfo;
 use async_trait::async_trait;
+use object::builtin;
 use object::request::Verb;
-use object::{GroupVersionResource, Object, Status};
+use object::{Object, Status};
 
 use super::agents;
 
@@ -35,9 +36,8 @@ impl Admission for ClusterSecretAccess {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let resource = attributes.resource.kind.group_resource();
-        let is_cluster = resource == CLUSTERS.gvr().group_resource() && attributes.subresource.is_none();
-        let is_write = matches!(attributes.operation, Operation::Create | Operation::Update);
-        let Some(cluster) = object.filter(|_| is_cluster && is_write) else { return Ok(()) };
+        let is_cluster = resource == CLUSTERS.gvr().group_resource();
+        let Some(cluster) = attributes.written(object).filter(|_| is_cluster) else { return Ok(()) };
         let own = agents::cluster_of(&ctx.user.name, &ctx.user.groups);
         // An agent registers before its secrets exist: where it may create them, they are its own.
         let verbs: &[Verb] = if own.is_some() { &[Verb::Get, Verb::Create] } else { &[Verb::Get] };
@@ -47,7 +47,7 @@ impl Admission for ClusterSecretAccess {
                 let asked = RequestInfo {
                     namespace: sent.namespace.clone(),
                     name: sent.name.clone(),
-                    ..RequestInfo::on(GroupVersionResource::new("", "v1", "secrets"), *verb)
+                    ..RequestInfo::on(builtin::secrets(), *verb)
                 };
                 may |= scope.auth.authorize(scope.resources, &ctx.user, &asked).await.is_ok();
             }

@@ -3,4 +3,5 @@
 pub mod agents;
 pub mod cluster_secrets;
 pub mod karmada;
+pub mod registry_stores;
 pub mod safe_mode;

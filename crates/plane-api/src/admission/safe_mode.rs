@@ -40,7 +40,7 @@ impl Admission for SafeModeStep {
         let Some(first) = held.first() else { return Ok(()) };
         let Held { cluster, action, object: what } = first;
         let text = format!(
-            "{HELD_BACK}: it would {action} {what} in cluster {cluster}{}. The control plane was restored from a backup: look at \
+            "{HELD_BACK}: it would {action} {what} in cluster {cluster}{}. The control plane was restored or imported: look at \
              `flotilla restore status`, and end safe mode with `flotilla restore confirm`",
             if held.len() > 1 { format!(" and {} more", held.len() - 1) } else { String::new() }
         );

@@ -203,11 +203,12 @@ impl Extension for TunnelEndpoint {
     }
 }
 
-/// A caller that may update the status of a cluster may open a tunnel to it. An agent may do so for its own cluster only.
-async fn require_agent(server: &Arc<Server>, user: &User, cluster: &str) -> Result<(), Status> {
+/// A caller that may update the status of a cluster may open a tunnel to it and report its capacity. An agent may do so for its
+/// own cluster only.
+pub async fn require_agent(server: &Arc<Server>, user: &User, cluster: &str) -> Result<(), Status> {
     let resource = CLUSTERS.gvr().group_resource();
     if agents::cluster_of(&user.name, &user.groups).is_some_and(|own| own != cluster) {
-        return Err(Status::forbidden(&resource, cluster, "an agent may open a tunnel to its own cluster only"));
+        return Err(Status::forbidden(&resource, cluster, "an agent may act for its own cluster only"));
     }
     let action = ResourceAction {
         verb: "update",

@@ -1,5 +1,6 @@
 //! Serves `search.karmada.io`: reads from the cached objects of members, and forwards other requests to the members.
 
+mod cluster_column;
 mod forwarded_body;
 mod reads;
 
@@ -13,12 +14,12 @@ use apiserver::server::Server;
 use apiserver::subresource::{ConnectHandler, ConnectRequest};
 use apiserver::verbs::Target;
 use async_trait::async_trait;
-use cluster_client::ClusterClient;
+use cluster_client::{ClusterClient, MemberClients};
 use http::{Method, Response};
 use object::request::{Subresource, Verb};
 use object::{GroupVersionResource, Status};
 use reconcile::ObjectKey;
-use search::{MemberClients, Search};
+use search::Search;
 
 use crate::cluster_proxy::tunnels::Tunnels;
 use crate::cluster_proxy::{self, answer_here, inner_path};

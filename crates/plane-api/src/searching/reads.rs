@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::http::Incoming;
-use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead};
+use apiserver::respond::{self, Body, ForeignEvent, Format, ListHead, Shape};
 use apiserver::served_resources::Resource;
 use apiserver::server::Server;
 use apiserver::subresource::ConnectRequest;
 use apiserver::verbs::list::check_fields;
 use futures::StreamExt;
-use http::{HeaderValue, Response, header};
+use http::Response;
 use object::query::Query;
 use object::request::{Subresource, Verb};
 use object::selector::{FieldSelector, FieldTerm, LabelSelector};
@@ -19,6 +19,7 @@ use search::{Filter, ListRequest, ReadField, Search, SearchEvent, WatchRequest};
 use serde_json::json;
 
 use super::ProxiedRequest;
+use super::cluster_column::with_cluster_column;
 
 /// Serves `search/cache/PATH` with Karmada's responses.
 pub async fn search(search: &Search, server: &Server, request: &ConnectRequest) -> Result<Response<Body>, Status> {
@@ -66,12 +67,16 @@ pub async fn serve(
 ) -> Result<Response<Body>, Status> {
     let query = &incoming.query;
     let format = Format::for_resource(&proxied.resource, &incoming.headers, query.flag("pretty"))?;
+    let resource = match format.shape {
+        Shape::Table => with_cluster_column(&proxied.resource),
+        _ => Arc::clone(&proxied.resource),
+    };
     match proxied.info.verb {
         Verb::Get => {
             let object = search.get(&proxied.gvr, &proxied.key(), query.get("resourceVersion")).await?;
-            Ok(respond::foreign_object(&proxied.resource, &object, format))
+            Ok(respond::foreign_object(&resource, &object, format))
         }
-        Verb::List => list(search, proxied, query, format).await,
+        Verb::List => list(search, proxied, &resource, query, format).await,
         _ => {
             let request = WatchRequest {
                 filter: filter(proxied, query)?,
@@ -86,7 +91,7 @@ pub async fn serve(
                 Some((events.into_iter().map(foreign).collect(), watch))
             });
             let events = events.take_until(server.stop.clone().cancelled_owned());
-            respond::foreign_watch(Arc::clone(&proxied.resource), events, format)
+            respond::foreign_watch(resource, events, format)
         }
     }
 }
@@ -94,6 +99,7 @@ pub async fn serve(
 async fn list(
     search: &Search,
     proxied: &ProxiedRequest,
+    resource: &Resource,
     query: &Query,
     format: Format,
 ) -> Result<Response<Body>, Status> {
@@ -109,20 +115,16 @@ async fn list(
     if !listed.continue_token.is_empty() {
         metadata["continue"] = listed.continue_token.into();
     }
-    let kind = &proxied.resource.kind;
+    let kind = &resource.kind;
     let (api_version, kind) = match listed.is_cached {
         true => (kind.gvk.api_version(), kind.list_kind.clone()),
         false => ("v1".to_owned(), "List".to_owned()),
     };
     let head = ListHead { api_version, kind, metadata, is_kind_on_items: true };
-    let answer = respond::foreign_list(&proxied.resource, head, &listed.items, format, query.get("includeObject"));
+    let answer = respond::foreign_list(resource, head, &listed.items, format, query.get("includeObject"));
     let mut answer = answer?;
-    for unread in listed.unread {
-        let warning = object::field::go_quote(&format!("left out: {unread}"));
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {warning}")) {
-            answer.headers_mut().append(header::WARNING, value);
-        }
-    }
+    let warnings: Vec<String> = listed.unread.iter().map(|unread| format!("left out: {unread}")).collect();
+    respond::add_warnings(&mut answer, &warnings);
     Ok(answer)
 }
 

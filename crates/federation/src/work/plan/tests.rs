@@ -112,7 +112,7 @@ fn each_member_gets_its_share() {
 }
 
 #[test]
-fn a_work_as_it_should_be_is_left_alone() {
+fn an_up_to_date_work_is_not_written() {
     let case = Case::deployment(two_members());
     let WorkChange::Create(written) = case.plan(&[]).works.swap_remove(0).change else { panic!("a new work") };
     let plan = case.plan(&[Seen { existing: Some(written), ..Seen::default() }]);
@@ -175,7 +175,7 @@ fn an_override_that_fails_names_the_reason_and_the_policies_considered() {
 }
 
 #[test]
-fn answers_of_a_webhook_are_data() {
+fn webhook_answers_are_used_as_data() {
     let template = json!({"apiVersion": "example.io/v1", "kind": "Workload",
         "metadata": {"name": "w", "namespace": "default"}, "spec": {"replicas": 5}});
     let clusters = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 3}, {"name": "m3", "replicas": 4}]);

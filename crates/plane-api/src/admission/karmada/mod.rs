@@ -33,6 +33,7 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
     let settings = RuleSettings {
         allow_no_execute_taints: options.allow_no_execute_taints,
         multiple_pod_templates: options.features.multiple_pod_templates,
+        multi_cluster_service: options.features.multi_cluster_service,
     };
     let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(Defaults),
@@ -49,8 +50,7 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
 
 /// Karmada's webhooks are configured for objects, not for subresources.
 fn concerns(attributes: &Attributes<'_>) -> bool {
-    let writes = matches!(attributes.operation, Operation::Create | Operation::Update);
-    writes && attributes.subresource.is_none() && attributes.resource.kind.own_schema.is_some()
+    attributes.is_write() && attributes.subresource.is_none() && attributes.resource.kind.own_schema.is_some()
 }
 
 fn write<'a>(attributes: &'a Attributes<'_>, resource: &'a GroupResource) -> Write<'a> {
@@ -103,7 +103,8 @@ impl Admission for Rules {
         let write = write(attributes, &resource);
         rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
         check_referenced_kind(scope.resources, &write, object).map_err(|denial| denial.status())?;
-        let warnings = rules::warnings(&write, object).into_iter().chain(rules::no_effect_warning(&write, object));
+        let warnings =
+            rules::warnings(&write, object).into_iter().chain(rules::no_effect_warning(&self.settings, &write, object));
         warnings.for_each(|warning| ctx.warn(warning));
         Ok(())
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::cluster::{NodeSummary, ResourceModel, ResourceSummary};
-use object::{GroupVersionResource, Object};
+use object::Object;
+use object::builtin;
 use parking_lot::Mutex;
 use reconcile::{Mirror, MirrorLimits, MirrorSpec, until};
 use tokio::sync::Notify;
@@ -23,7 +24,7 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 const PUBLISH_QUOTAS_EVERY: Duration = Duration::from_millis(100);
 
 /// The free capacity of a member, kept current by watches that end with it.
-pub struct Room {
+pub struct CapacityWatch {
     nodes: Mirror,
     pods: Mirror,
     usage: Arc<Mutex<Usage>>,
@@ -31,39 +32,41 @@ pub struct Room {
     _watching: DropGuard,
 }
 
-impl Room {
-    /// `turned` hears when the member comes to have no node for new pods, or to have one again.
-    pub fn watch(member: &Arc<Member>, turned: Arc<Notify>, cancel: &CancellationToken) -> Self {
+impl CapacityWatch {
+    /// `usability_changed` hears when the member comes to have no node for new pods, or to have one again.
+    pub fn watch(member: &Arc<Member>, usability_changed: Arc<Notify>, cancel: &CancellationToken) -> Self {
         let cancel = cancel.child_token();
-        let core = |resource: &str| GroupVersionResource::new("", "v1", resource);
+        let core = builtin::core;
         let nodes = MirrorSpec::new(&core("nodes")).limits(MirrorLimits::MEMBER).trim(capacity::trim_node);
         let pods = MirrorSpec::new(&core("pods"))
             .packed()
             .limits(MirrorLimits::MEMBER)
             .fields("status.phase!=Succeeded,status.phase!=Failed")
             .trim(capacity::trim_pod);
-        let quotas = member.plane.features.resource_quota_estimate.then(|| {
+        let must_have_quotas = member.plane.features.resource_quota_estimate;
+        let quotas = (must_have_quotas || member.plane.settings.watch_quotas).then(|| {
             let quotas = MirrorSpec::new(&core("resourcequotas")).limits(MirrorLimits::MEMBER).trim(quotas::trim_quota);
             Mirror::start(member.client.clone(), quotas, cancel.clone())
         });
-        let room = Self {
+        let capacity_watch = Self {
             nodes: Mirror::start(member.client.clone(), nodes, cancel.clone()),
             pods: Mirror::start(member.client.clone(), pods, cancel.clone()),
             usage: Arc::default(),
             changes: Arc::default(),
             _watching: cancel.drop_guard(),
         };
-        let teller = Teller {
+        let reporter = CapacityReporter {
             member: Arc::clone(member),
-            nodes: room.nodes.clone(),
-            pods: room.pods.clone(),
+            nodes: capacity_watch.nodes.clone(),
+            pods: capacity_watch.pods.clone(),
             quotas,
-            usage: Arc::clone(&room.usage),
-            changes: Arc::clone(&room.changes),
-            turned,
+            must_have_quotas,
+            usage: Arc::clone(&capacity_watch.usage),
+            changes: Arc::clone(&capacity_watch.changes),
+            usability_changed,
         };
-        tokio::spawn(teller.run());
-        room
+        tokio::spawn(reporter.run());
+        capacity_watch
     }
 
     pub fn is_known(&self) -> bool {
@@ -96,18 +99,20 @@ impl Room {
     }
 }
 
-struct Teller {
+struct CapacityReporter {
     member: Arc<Member>,
     nodes: Mirror,
     pods: Mirror,
-    /// `None` where the gate ResourceQuotaEstimate is off.
+    /// `None` where quotas are not watched.
     quotas: Option<Mirror>,
+    /// The gate ResourceQuotaEstimate is on here: without quotas, nothing is published.
+    must_have_quotas: bool,
     usage: Arc<Mutex<Usage>>,
     changes: Arc<AtomicU64>,
-    turned: Arc<Notify>,
+    usability_changed: Arc<Notify>,
 }
 
-impl Teller {
+impl CapacityReporter {
     /// Ends with the mirrors.
     async fn run(self) {
         // The previous state came from watches that have ended.
@@ -130,8 +135,8 @@ impl Teller {
                     let Some(change) = change else { return };
                     let (before, now) = (change.before.as_deref(), change.now.as_deref());
                     self.usage.lock().apply(before, now);
-                    let told = self.member.waiting.lock().apply(before, now);
-                    if let Some(workload) = told {
+                    let affected = self.member.waiting.lock().apply(before, now);
+                    if let Some(workload) = affected {
                         self.member.deployment_waits(&workload);
                     }
                 }
@@ -142,7 +147,7 @@ impl Teller {
                     if use_of(&change.before) != use_of(&change.now) {
                         let now = Nodes::of(&self.nodes.list());
                         if last.replace(now).is_some_and(|last| last != now) {
-                            self.turned.notify_one();
+                            self.usability_changed.notify_one();
                         }
                     }
                 }
@@ -165,7 +170,7 @@ impl Teller {
                 () = until(publish_at) => {
                     publish_at = None;
                     published = Some(Instant::now());
-                    self.publish();
+                    self.publish(is_complete);
                     continue;
                 }
             }
@@ -179,13 +184,16 @@ impl Teller {
         self.nodes.synced().await;
         self.pods.synced().await;
         if let Some(quotas) = &self.quotas {
-            quotas.synced().await;
+            match self.must_have_quotas {
+                true => quotas.synced().await,
+                false => drop(tokio::time::timeout(self.member.plane.settings.sync_wait, quotas.synced()).await),
+            }
         }
     }
 
     /// Publishes the capacity once all mirrors are synced; a partial state would allow too much.
-    fn publish(&self) {
-        let has_quotas = self.quotas.as_ref().is_none_or(Mirror::is_synced);
+    fn publish(&self, has_waited: bool) {
+        let has_quotas = self.quotas.as_ref().is_none_or(Mirror::is_synced) || (has_waited && !self.must_have_quotas);
         if self.nodes.is_synced() && self.pods.is_synced() && has_quotas {
             let mut nodes = capacity::cluster_nodes(&self.nodes.list(), &self.usage.lock());
             if let Some(quotas) = &self.quotas {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-pub struct Vigil {
+pub struct SuspendDetector {
     /// No more than this passes between two looks of a process that is awake.
     gap_max: SignedDuration,
     state: Mutex<State>,
@@ -23,7 +23,7 @@ struct State {
     awake_since: Timestamp,
 }
 
-impl Vigil {
+impl SuspendDetector {
     pub fn new(gap_max: Duration, now: Timestamp) -> Self {
         let gap_max = SignedDuration::try_from(gap_max).unwrap_or(SignedDuration::MAX);
         let state = State { last: None, unseen: SignedDuration::ZERO, awake_since: now };
@@ -69,17 +69,17 @@ mod tests {
     /// Looks at these seconds; checks the resulting second on the watched clock, and since when it is awake.
     #[track_caller]
     fn check(looks: &[i64], watched: i64, awake_since: i64) {
-        let vigil = Vigil::new(Duration::from_secs(10), at(0));
+        let suspend_detector = SuspendDetector::new(Duration::from_secs(10), at(0));
         for second in looks {
-            vigil.look(at(*second));
+            suspend_detector.look(at(*second));
         }
         let last = at(*looks.last().expect("a look"));
-        assert_eq!(vigil.watched(last), at(watched), "{looks:?}");
-        assert_eq!(vigil.awake_since(last), at(awake_since), "{looks:?}");
+        assert_eq!(suspend_detector.watched(last), at(watched), "{looks:?}");
+        assert_eq!(suspend_detector.awake_since(last), at(awake_since), "{looks:?}");
     }
 
     #[test]
-    fn time_counts_while_somebody_looks() {
+    fn time_counts_only_while_the_process_observes() {
         check(&[0, 5, 10, 20], 20, 0);
         // An hour without a look counts as the maximum gap.
         check(&[0, 5, 3605], 15, 3605);
@@ -90,11 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_noticed_before_the_next_look() {
-        let vigil = Vigil::new(Duration::from_secs(10), at(0));
-        assert_eq!(vigil.awake_since(at(500)), at(0), "nothing was observed");
-        vigil.look(at(0));
-        assert_eq!(vigil.awake_since(at(10)), at(0));
-        assert_eq!(vigil.awake_since(at(500)), at(500));
+    fn a_pause_is_detected_before_the_next_check() {
+        let suspend_detector = SuspendDetector::new(Duration::from_secs(10), at(0));
+        assert_eq!(suspend_detector.awake_since(at(500)), at(0), "nothing was observed");
+        suspend_detector.look(at(0));
+        assert_eq!(suspend_detector.awake_since(at(10)), at(0));
+        assert_eq!(suspend_detector.awake_since(at(500)), at(500));
     }
 }
