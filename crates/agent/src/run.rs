@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
+use estimator::server::{EstimatorServer, ServerSettings};
 use member_sync::interpretation::follow;
-use member_sync::{MemberParts, Recorders, run_member};
+use member_sync::{MemberDeps, Recorders, run_member};
 use membership::credentials;
 use membership::registration::{DuplicateCluster, Registration, RegistrationError, ensure_registered};
 use membership::renewal::{self, AgentKubeconfig, Renewal};
@@ -16,6 +17,8 @@ use reconcile::backoff::Backoff;
 use reconcile::{Clock, LeaderElection, LeaderElector};
 use tokio_util::sync::CancellationToken;
 
+use crate::capacity;
+use crate::estimation::OwnMember;
 use crate::lease::{self, AgentLease};
 use crate::tunnel;
 use crate::webhooks::Webhooks;
@@ -33,6 +36,8 @@ pub struct AgentDeps {
     pub reachable_at: Option<String>,
     /// The kubeconfig whose certificate is renewed. `None` renews nothing.
     pub kubeconfig: Option<AgentKubeconfig>,
+    /// Address of the estimator service; `None` serves none.
+    pub estimator: Option<ServerSettings>,
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,
@@ -105,6 +110,8 @@ async fn work(deps: &AgentDeps, cancel: CancellationToken) -> Result<(), Duplica
         duration: deps.settings.lease_duration,
         renew_every: deps.settings.lease_renew_every,
     };
+    let member_capacity = MemberCapacity::default();
+    let reporting = capacity::keep(deps.plane.clone(), cluster.clone(), member_capacity.clone(), cancel.clone());
     let sync = async {
         // Interpreter customizations must be loaded before anything is written to the member.
         let (features, clock) = (Arc::clone(&deps.features), Arc::clone(&deps.clock));
@@ -113,20 +120,21 @@ async fn work(deps: &AgentDeps, cancel: CancellationToken) -> Result<(), Duplica
             return;
         }
         let recorders = Recorders::start(&plane, &deps.clock, &cancel);
-        let member = MemberParts {
+        let member = MemberDeps {
             plane: plane.clone(),
             member: deps.member.clone(),
             cluster,
             interpreter,
-            member_capacity: MemberCapacity::default(),
+            member_capacity: member_capacity.clone(),
             features: Arc::clone(&deps.features),
             clock: Arc::clone(&deps.clock),
             metrics: deps.metrics.clone(),
             recorders,
-            settings: deps.settings.sync.clone(),
+            settings: member_sync::Settings { watch_quotas: true, ..deps.settings.sync.clone() },
         };
         run_member(member, cancel.clone()).await;
     };
+    let estimates = serve_estimates(deps, &member_capacity, &cancel);
     let tunnel = async {
         if let Some(member) = &deps.reachable_at {
             let cluster = deps.registration.name.clone();
@@ -145,8 +153,35 @@ async fn work(deps: &AgentDeps, cancel: CancellationToken) -> Result<(), Duplica
             renewal::keep(renewal, cancel.clone()).await;
         }
     };
-    tokio::join!(lease::keep(agent_lease, cancel.clone()), sync, tunnel, renewing);
+    tokio::join!(lease::keep(agent_lease, cancel.clone()), sync, tunnel, reporting, estimates, renewing);
     Ok(())
+}
+
+/// Serves the estimator service; tries again while its address cannot be used.
+async fn serve_estimates(deps: &AgentDeps, capacity: &MemberCapacity, cancel: &CancellationToken) {
+    let Some(settings) = &deps.estimator else { return };
+    let source = Arc::new(OwnMember {
+        cluster: deps.registration.name.clone(),
+        capacity: capacity.clone(),
+        member: deps.member.clone(),
+    });
+    let mut failures = 0;
+    while !cancel.is_cancelled() {
+        let clock = Arc::clone(&deps.clock);
+        let with_quotas = deps.features.resource_quota_estimate;
+        match EstimatorServer::bind(settings, source.clone(), clock, with_quotas).await {
+            Ok(server) => {
+                tracing::info!(address = %server.address, "serving estimates");
+                return server.run(cancel.clone()).await;
+            }
+            Err(error) => {
+                failures += 1;
+                let wait = REGISTER_BACKOFF.jittered(failures);
+                tracing::error!(%error, source = ?std::error::Error::source(&error), ?wait, "cannot serve estimates");
+                let _ = cancel.run_until_cancelled(tokio::time::sleep(wait)).await;
+            }
+        }
+    }
 }
 
 /// Retries until the member is registered, or refused as a duplicate.

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scaling::ScalingSettings;
+
 #[derive(Clone, Debug)]
 pub struct ClusterServiceSettings {
     /// Volumes are directories directly below this one; nothing outside of it is ever removed.
@@ -29,12 +31,7 @@ pub struct ClusterServiceSettings {
     /// Time a node must be missing before its pods are deleted.
     pub pod_gc_quarantine: Duration,
     pub autoscaler_sync_period: Duration,
-    pub autoscaler_tolerance: f64,
-    pub autoscaler_downscale_stabilization: Duration,
-    /// The cpu usage of a pod younger than this is ignored until it was ready once.
-    pub autoscaler_cpu_initialization_period: Duration,
-    /// A pod that became unready within this time after its start was never ready.
-    pub autoscaler_initial_readiness_delay: Duration,
+    pub autoscaler: ScalingSettings,
     /// Minimum interval between endpoint updates of a Service; longer for many pods.
     pub endpoints_batch_period: Duration,
     /// Time a pod waits for its volumes to be bound after its node was chosen.
@@ -58,10 +55,7 @@ impl Default for ClusterServiceSettings {
             pod_gc_period: Duration::from_secs(20),
             pod_gc_quarantine: Duration::from_secs(40),
             autoscaler_sync_period: Duration::from_secs(15),
-            autoscaler_tolerance: 0.1,
-            autoscaler_downscale_stabilization: Duration::from_secs(300),
-            autoscaler_cpu_initialization_period: Duration::from_secs(300),
-            autoscaler_initial_readiness_delay: Duration::from_secs(30),
+            autoscaler: ScalingSettings::default(),
             endpoints_batch_period: Duration::from_millis(100),
             volume_bind_timeout: Duration::from_secs(600),
             bindings_at_once: 256,

@@ -118,7 +118,7 @@ impl ServicesTestbed {
 
     /// Returns `Reason: message` of all events about an object of that name, in order.
     pub async fn events(&self, name: &str) -> Vec<String> {
-        let gvr = GroupVersionResource::new("", "v1", "events");
+        let gvr = builtin::events();
         let mut events = self.list(&gvr).await;
         events.sort_by_key(|event| event.resource_version().parse::<u64>().unwrap_or(0));
         let about = events.iter().filter(|event| event.str_at(&["involvedObject", "name"]) == name);

@@ -99,8 +99,8 @@ impl PodSync {
         // Sidecars stop after the other containers, one at a time, in reverse start order.
         let now = if rest.is_empty() { last.into_iter().take(1).collect() } else { rest };
         for seen in &now {
-            let is_told = node.states.with(self.pod.uid(), |state| state.stopping.contains_key(&seen.id));
-            if !is_told {
+            let is_stopping = node.states.with(self.pod.uid(), |state| state.stopping.contains_key(&seen.id));
+            if !is_stopping {
                 node.recorder.normal(&*self.pod, "Killing", format!("Stopping container {}", seen.name));
             }
             self.stop_one(seen.id.clone(), seen.name.clone(), grace);

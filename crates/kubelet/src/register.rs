@@ -5,6 +5,7 @@ use std::time::Duration;
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use object::builtin;
+use object::conditions::{self, NewCondition};
 use object::time::{format_micros, format_seconds};
 use object::{GroupVersionKind, Object, Status};
 use reconcile::commit_status;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cri::image_messages::Image;
 use crate::machine::architecture;
 use crate::node::KubeletNode;
-use crate::pod::{COMPONENT, text};
+use crate::pod::COMPONENT;
 
 /// Heartbeat interval: lease renewal and status check.
 const BEAT: Duration = Duration::from_secs(10);
@@ -168,18 +169,13 @@ fn set_condition(
     is_due: bool,
 ) {
     let status = if holds { "True" } else { "False" };
-    let at = list.iter().position(|condition| text(condition, "type") == kind);
-    let old = at.map(|at| list[at].clone()).filter(|old| text(old, "status") == status);
-    let now = Value::from(format_seconds(now));
-    let kept = |field: &str| old.as_ref().and_then(|old| old.get(field)).cloned();
-    let beat = kept("lastHeartbeatTime").filter(|_| !is_due).unwrap_or_else(|| now.clone());
-    let since = kept("lastTransitionTime").unwrap_or(now);
-    let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
-        "lastHeartbeatTime": beat, "lastTransitionTime": since});
-    match at {
-        Some(at) => list[at] = condition,
-        None => list.push(condition),
-    }
+    conditions::edit_in(list, kind, |condition| {
+        if is_due || condition.view().status() != status || condition.view().text("lastHeartbeatTime").is_empty() {
+            condition.set("lastHeartbeatTime", format_seconds(now));
+        }
+        condition.set_status(status, now);
+        condition.write(&NewCondition { kind, status, reason, message });
+    });
 }
 
 async fn renew_lease(node: &KubeletNode, owner: &Object) -> Result<(), Status> {

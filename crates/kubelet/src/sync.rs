@@ -19,6 +19,7 @@ use crate::observed::{Observed, ObservedState, gather_observed};
 use crate::pod::{COMPONENT, Role, container, is_finished, restart_policy, restarts, uses_host_network};
 use crate::probes::ProbeRequest;
 use crate::sandbox::sandbox_config;
+use crate::services::declared_ports;
 use crate::state::Cause;
 use crate::status::{StatusInputs, WaitingReason, pod_status};
 use crate::volumes::{changes, commit_volumes};
@@ -304,7 +305,9 @@ impl PodSync {
         }
         let cancel = CancellationToken::new();
         let opened = match node.sandbox_pid(&sandbox.id).await {
-            Ok(Some(pid)) => services.serve(pid, cancel.clone()).await.map_err(|e| e.to_string()),
+            Ok(Some(pid)) => {
+                services.serve(pid, declared_ports(&self.pod), cancel.clone()).await.map_err(|e| e.to_string())
+            }
             Ok(None) => Err("the runtime does not report its network namespace".to_owned()),
             Err(error) => Err(error.to_string()),
         };

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_everybody_computes() {
+    fn digests_match_known_values() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of(b"").to_string(), empty);
         assert_eq!(Digest::of_reader(Algorithm::Sha256, &b""[..]).unwrap().to_string(), empty);

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_member_that_fails_holds_up_no_other() {
+    async fn a_failing_member_blocks_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let context = folder.path().join("context");
         std::fs::create_dir(&context).unwrap();
@@ -350,6 +350,7 @@ mod tests {
             arguments: Vec::new(),
             platform: Platform::host(),
             mirror: None,
+            compresses: true,
         };
         let client = Client::new(&ClientOptions::default()).unwrap();
         let prepared = prepare(&context, None, &options, &client, folder.path(), &NoProgress).await.unwrap();
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_that_is_not_listed_is_no_import() {
+    fn an_import_must_be_listed_by_the_runtime() {
         let names = ["demo:1".parse().unwrap()];
         assert_eq!(check_listed("docker.io/library/demo:1\n", &names), Ok(()));
         assert!(check_listed("docker.io/library/demo:10\n", &names).is_err());

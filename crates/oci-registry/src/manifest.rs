@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_say_what_they_are() {
+    fn manifests_have_a_media_type() {
         let image = r#"{"schemaVersion":2,"config":{"mediaType":"c","digest":"SUM","size":1},"layers":[{"mediaType":"l","digest":"SUM","size":1}]}"#;
         let index = r#"{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}"#;
         assert_eq!(check(Some(DOCKER_MANIFEST), image), format!("{DOCKER_MANIFEST} with 2"));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_together_badly_is_refused() {
+    fn inconsistent_manifests_are_refused() {
         let cases = [
             (None, "{}", "schema version null"),
             (None, r#"{"schemaVersion":1}"#, "schema version 1"),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_takes_its_own_images() {
+    fn a_platform_matches_its_own_images() {
         let platform = |text| Platform::parse(text).unwrap();
         assert!(platform("linux/arm").takes(&platform("linux/arm/v7")));
         assert!(!platform("linux/arm/v6").takes(&platform("linux/arm/v7")));

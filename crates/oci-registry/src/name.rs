@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_another_registry_keep_the_path() {
+    fn names_in_another_registry_keep_their_path() {
         let names = |text: &str| {
             let found = text.parse::<Reference>().unwrap().retagged("127.0.0.1:32000");
             found.iter().map(ToString::to_string).collect::<Vec<_>>()

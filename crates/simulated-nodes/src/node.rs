@@ -1,6 +1,7 @@
 //! The Node object of a simulated node: its registration and its status.
 
 use jiff::Timestamp;
+use object::conditions::{self, NewCondition};
 use object::{GroupVersionKind, Object, time};
 use serde_json::{Map, Value, json};
 
@@ -132,18 +133,16 @@ fn conditions(node: &Object, now: Timestamp) -> Value {
             (kind, true) => format!("the node has {kind} as requested by its annotation"),
             (kind, false) => format!("kubelet has no {kind}"),
         };
-        let at = list.iter().position(|known| known["type"] == kind);
-        let known = at.map(|at| &list[at]);
-        let same = known.filter(|known| known["status"] == state && known["reason"] == reason);
-        // Heartbeat times in conditions would cost a write per node every few minutes; leases are cheaper.
-        let now = || Value::from(time::format_seconds(now));
-        let keep = |field: &str| same.map(|known| known[field].clone()).filter(Value::is_string).unwrap_or_else(now);
-        let condition = json!({"type": kind, "status": state, "reason": reason, "message": message,
-            "lastHeartbeatTime": keep("lastHeartbeatTime"), "lastTransitionTime": keep("lastTransitionTime")});
-        match at {
-            Some(at) => list[at] = condition,
-            None => list.push(condition),
-        }
+        conditions::edit_in(&mut list, kind, |condition| {
+            let is_same = (condition.view().status(), condition.view().reason()) == (state, reason);
+            // Heartbeat times in conditions would cost a write per node every few minutes; leases are cheaper.
+            for field in ["lastHeartbeatTime", "lastTransitionTime"] {
+                if !is_same || condition.view().text(field).is_empty() {
+                    condition.set(field, time::format_seconds(now));
+                }
+            }
+            condition.write(&NewCondition { kind, status: state, reason, message: &message });
+        });
     }
     list.into()
 }

@@ -173,7 +173,7 @@ struct EventLimiter {
 impl EventLimiter {
     fn record_event(&self, pod: &Object, events: Vec<PodEvent>) {
         for event in events {
-            if !self.may_tell() {
+            if !self.may_record() {
                 return;
             }
             let about = Regarding::from(pod);
@@ -184,7 +184,7 @@ impl EventLimiter {
         }
     }
 
-    fn may_tell(&self) -> bool {
+    fn may_record(&self) -> bool {
         let mut left = self.left.lock();
         let now = Instant::now();
         let grown = left.0 + now.duration_since(left.1).as_secs_f64() * EVENTS_PER_SECOND;

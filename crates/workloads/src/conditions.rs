@@ -1,24 +1,24 @@
 //! Conditions as workload controllers write them: the changed one comes last.
 
 use jiff::Timestamp;
-use object::conditions::NewCondition;
+use object::conditions::{ConditionView, NewCondition, find};
 use object::{Object, time};
 use serde_json::{Value, json};
 
 /// Appends the condition. An existing one with the same status and reason is left unchanged.
 pub fn set(object: &mut Object, condition: Value) {
-    let kind = condition["type"].as_str().unwrap_or_default().to_owned();
-    let is_same = |old: &Value| old["status"] == condition["status"] && old["reason"] == condition["reason"];
-    if object.items(&["status", "conditions"]).iter().any(|old| old["type"] == condition["type"] && is_same(old)) {
-        return;
+    let new = ConditionView::of(&condition);
+    let kind = new.kind().to_owned();
+    let is_same = |old: ConditionView<'_>| (old.status(), old.reason()) == (new.status(), new.reason());
+    if !find(object, &kind).is_some_and(is_same) {
+        replace(object, &kind, condition);
     }
-    replace(object, &kind, condition);
 }
 
 /// Appends the condition and removes the existing one.
 pub fn replace(object: &mut Object, kind: &str, condition: Value) {
     let mut conditions = object.items(&["status", "conditions"]).to_vec();
-    conditions.retain(|old| old["type"] != kind);
+    conditions.retain(|old| ConditionView::of(old).kind() != kind);
     conditions.push(condition);
     object.set(&["status", "conditions"], conditions);
 }

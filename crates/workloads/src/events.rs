@@ -33,18 +33,18 @@ impl RateLimitedRecorder {
     }
 
     pub fn normal(&self, about: &Object, reason: &'static str, message: impl Into<String>) {
-        if self.may_tell(about.uid()) {
+        if self.may_record(about.uid()) {
             self.recorder.normal(about, reason, message);
         }
     }
 
     pub fn warning(&self, about: &Object, reason: &'static str, message: impl Into<String>) {
-        if self.may_tell(about.uid()) {
+        if self.may_record(about.uid()) {
             self.recorder.warning(about, reason, message);
         }
     }
 
-    fn may_tell(&self, uid: &str) -> bool {
+    fn may_record(&self, uid: &str) -> bool {
         let mut budgets = self.budgets.lock();
         if budgets.len() >= REMEMBERED_MAX && !budgets.contains_key(uid) {
             budgets.clear();

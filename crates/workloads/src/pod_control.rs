@@ -106,7 +106,7 @@ impl PodControl {
         let result = self.create(owner, pod).await;
         match &result {
             Ok(pod) => self.events.normal(owner, "SuccessfulCreate", format!("Created pod: {}", pod.name())),
-            Err(status) if is_namespace_going(status) => {}
+            Err(status) if is_namespace_terminating(status) => {}
             Err(status) => self.events.warning(owner, "FailedCreate", format!("Error creating: {status}")),
         }
         result
@@ -126,7 +126,7 @@ impl PodControl {
         Ok(())
     }
 
-    pub async fn delete_and_tell(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
+    pub async fn delete_and_record(&self, owner: &Object, pod: &Pod) -> Result<(), Status> {
         let result = self.delete(pod).await;
         match &result {
             Ok(()) => self.events.normal(owner, "SuccessfulDelete", format!("Deleted pod: {}", pod.name())),
@@ -137,7 +137,7 @@ impl PodControl {
 
     /// Deletes all of them concurrently; returns the first error after all were tried.
     pub async fn delete_all(&self, owner: &Object, pods: &[Pod]) -> Result<(), Status> {
-        let results = join_all(pods.iter().map(|pod| self.delete_and_tell(owner, pod))).await;
+        let results = join_all(pods.iter().map(|pod| self.delete_and_record(owner, pod))).await;
         results.into_iter().find(Result::is_err).unwrap_or(Ok(()))
     }
 }
@@ -166,7 +166,7 @@ where
 }
 
 /// Reports whether creation failed because the namespace is terminating, which is not reported.
-pub fn is_namespace_going(status: &Status) -> bool {
+pub fn is_namespace_terminating(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

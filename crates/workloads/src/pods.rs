@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use object::{Object, time};
+use object::{Object, conditions, time};
 use serde_json::Value;
 
 /// A pod as its owner knows it, possibly ahead of the mirror.
@@ -72,16 +72,12 @@ impl Pod {
         time::parse(self.object.creation_timestamp())
     }
 
-    pub fn condition(&self, kind: &str) -> Option<&Value> {
-        self.object.items(&["status", "conditions"]).iter().find(|condition| condition["type"] == kind)
-    }
-
     pub fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|condition| condition["status"] == "True")
+        conditions::is_true(&self.object, "Ready")
     }
 
     pub fn ready_since(&self) -> Option<Timestamp> {
-        self.condition("Ready").filter(|c| c["status"] == "True").and_then(transition_of)
+        conditions::find(&self.object, "Ready").filter(|ready| ready.is_true())?.last_transition()
     }
 
     /// Reports whether the pod has been ready for `minReadySeconds`.
@@ -117,7 +113,8 @@ impl Pod {
 
     /// Returns when the pod finished, from the most to the least reliable source.
     pub fn finished(&self) -> Option<Timestamp> {
-        let not_ready = || self.condition("Ready").filter(|c| c["status"] == "False").and_then(transition_of);
+        let ready = conditions::find(&self.object, "Ready");
+        let not_ready = || ready.filter(|ready| ready.is_false())?.last_transition();
         let deleted = || {
             let deadline = time::parse(self.object.deletion_timestamp()?)?;
             let grace = self.object.i64_at(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
@@ -141,10 +138,6 @@ impl Pod {
 pub fn next_availability(pods: &[Pod], ready_seconds_min: i64, now: Timestamp) -> Option<Duration> {
     let waits = pods.iter().filter_map(|pod| pod.available_after(ready_seconds_min, now));
     waits.filter(|wait| !wait.is_zero()).min()
-}
-
-fn transition_of(condition: &Value) -> Option<Timestamp> {
-    condition["lastTransitionTime"].as_str().and_then(time::parse)
 }
 
 /// Keeps only the fields used here: most of a pod's spec matters only to its node, and a member has many pods.

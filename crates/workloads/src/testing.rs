@@ -132,7 +132,7 @@ impl WorkloadsTestbed {
 
     /// Returns `Reason: message` of all events about an object of that kind, in order.
     pub async fn events(&self, kind: &str) -> Vec<String> {
-        let gvr = GroupVersionResource::new("", "v1", "events");
+        let gvr = builtin::events();
         let mut events = self.list(&gvr).await;
         events.sort_by_key(|event| event.resource_version().parse::<u64>().unwrap_or(0));
         let about = events.iter().filter(|event| event.str_at(&["involvedObject", "kind"]) == kind);

@@ -1,88 +1,157 @@
-//! Pod usage from the metrics API of the same server.
+//! Reads the metrics of an autoscaler from the metrics APIs of the same server.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use cluster_client::{ClusterClient, ListOptions, ResourceRef, escape};
+use cluster_client::{ClusterClient, ListOptions, ResourceRef, RestMapper, escape};
 use object::builtin;
-use object::quantity::Quantity;
-use object::{Object, Status};
+use object::{GroupVersion, Object, Status, time};
+use scaling::calculator::{UsageSample, UsageSamples};
+use scaling::metrics::{MetricQuery, Reading};
+use scaling::samples::{WINDOW_DEFAULT, add_usages, milli};
 use serde_json::Value;
 
-use crate::autoscaling::calculator::{UsageSample, UsageSamples};
-use crate::mirrors::time_at;
+/// Versions of custom metrics, the newest first.
+const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
-const WINDOW_DEFAULT: Duration = Duration::from_secs(60);
-
-/// Usage of the selected pods: by pod, then container.
-pub struct MeasuredUsage {
-    pods: Vec<Object>,
+pub struct MetricSource {
+    client: ClusterClient,
+    mapper: RestMapper,
 }
 
-impl MeasuredUsage {
-    pub async fn gather(client: &ClusterClient, namespace: &str, selector: &str) -> Result<Self, Status> {
-        let options = ListOptions { label_selector: Some(selector.to_owned()), ..ListOptions::default() };
+/// The pods of a workload.
+#[derive(Clone, Copy)]
+pub struct PodSelection<'a> {
+    pub namespace: &'a str,
+    pub selector: &'a str,
+}
+
+impl MetricSource {
+    pub fn new(client: ClusterClient) -> Self {
+        Self { mapper: RestMapper::new(client.clone()), client }
+    }
+
+    /// Reads the values of one metric. The error is shown to the user.
+    pub async fn read(&self, query: &MetricQuery, pods: PodSelection<'_>) -> Result<Reading, String> {
+        match query {
+            MetricQuery::Usage { resource, container } => {
+                let fetched = self.usages(pods).await;
+                let usages =
+                    fetched.map_err(|status| format!("unable to fetch metrics from resource metrics API: {status}"))?;
+                if usages.is_empty() {
+                    return Err("no metrics returned from resource metrics API".to_owned());
+                }
+                let mut samples = UsageSamples::new();
+                add_usages(&mut samples, "", &usages, (resource, container))?;
+                Ok(Reading::Samples(samples))
+            }
+            MetricQuery::Pods { metric, selector } => {
+                let labels = format!("labelSelector={}&", escape(pods.selector));
+                let path = format!("namespaces/{}/pods/*/{}", pods.namespace, escape(metric));
+                self.custom(&path, &labels, selector).await.map(|list| Reading::Samples(samples(&list)))
+            }
+            MetricQuery::Object { api_version, kind, name, metric, selector } => {
+                let metric = escape(metric);
+                let path = match kind.as_str() {
+                    "Namespace" => format!("namespaces/{}/metrics/{metric}", pods.namespace),
+                    _ => {
+                        let resource = self.resource(api_version, kind).await.map_err(|status| status.to_string())?;
+                        format!("namespaces/{}/{resource}/{}/{metric}", pods.namespace, escape(name))
+                    }
+                };
+                let list = self.custom(&path, "", selector).await?;
+                sum(&list).map(Reading::Value).ok_or_else(|| "no metrics returned from custom metrics API".to_owned())
+            }
+            MetricQuery::External { metric, selector } => {
+                let path = format!(
+                    "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/{}?labelSelector={}",
+                    pods.namespace,
+                    escape(metric),
+                    escape(selector)
+                );
+                let list = self.client.get_json(&path).await;
+                let list =
+                    list.map_err(|status| format!("unable to fetch metrics from external metrics API: {status}"))?;
+                sum(&list).map(Reading::Value).ok_or_else(|| "no metrics returned from external metrics API".to_owned())
+            }
+        }
+    }
+
+    async fn usages(&self, pods: PodSelection<'_>) -> Result<Vec<Object>, Status> {
+        let PodSelection { namespace, selector } = pods;
         let path =
             format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={}", escape(selector));
-        match client.get_json(&path).await {
+        match self.client.get_json(&path).await {
             Ok(mut list) => {
                 let items = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-                Ok(Self { pods: items.into_iter().filter_map(Object::from_value).collect() })
+                Ok(items.into_iter().filter_map(Object::from_value).collect())
             }
             // This API serves metrics as a normal resource instead of by path.
             Err(status) if status.code == 404 => {
-                let list = client.list_all(ResourceRef::within(&builtin::pod_metrics(), namespace), options).await?;
-                Ok(Self { pods: list.items.iter().map(|pod| Object::clone(pod)).collect() })
+                let options = ListOptions { label_selector: Some(selector.to_owned()), ..ListOptions::default() };
+                let target = ResourceRef::within(&builtin::pod_metrics(), namespace);
+                let list = self.client.list_all(target, options).await?;
+                Ok(list.items.iter().map(|pod| Object::clone(pod)).collect())
             }
             Err(status) => Err(status),
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
-    /// Returns the usage of one resource, of one container or (`""`) of all. Pods without a value are omitted.
-    pub fn of(&self, resource: &str, container: &str) -> UsageSamples {
-        let sample = |pod: &Object| {
-            let counted = pod.items(&["containers"]).iter().filter(|c| container.is_empty() || c["name"] == container);
-            let mut sum = None;
-            for container in counted {
-                let text = container["usage"].get(resource)?;
-                sum = Some(sum.unwrap_or(0) + read(text)?);
+    async fn custom(&self, path: &str, labels: &str, metric_selector: &str) -> Result<Value, String> {
+        let query = format!("{labels}metricLabelSelector={}", escape(metric_selector));
+        let mut failed = Status::resource_not_served();
+        for version in CUSTOM_VERSIONS {
+            match self.client.get_json(&format!("/apis/custom.metrics.k8s.io/{version}/{path}?{query}")).await {
+                Ok(list) => return Ok(list),
+                Err(status) => failed = status,
             }
-            let window = pod.get(&["window"]).and_then(Value::as_str).and_then(read_duration).unwrap_or(WINDOW_DEFAULT);
-            let at = pod.get(&["timestamp"]).and_then(time_at);
-            Some((pod.name().to_owned(), UsageSample { value: sum?, at, window }))
-        };
-        self.pods.iter().filter_map(sample).collect::<HashMap<_, _>>()
+            if failed.code != 404 {
+                break;
+            }
+        }
+        Err(format!("unable to fetch metrics from custom metrics API: {failed}"))
+    }
+
+    /// Returns the resource of a kind as custom metrics name it: `jobs.batch`.
+    async fn resource(&self, api_version: &str, kind: &str) -> Result<String, Status> {
+        let version = GroupVersion::parse(api_version).unwrap_or_default();
+        let gvr = self.mapper.resource_of(&version.kind(kind)).await?.gvr;
+        Ok(if gvr.group.is_empty() { gvr.resource } else { format!("{}.{}", gvr.resource, gvr.group) })
     }
 }
 
-fn read(value: &Value) -> Option<i64> {
-    let text = value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))?;
-    Quantity::parse(&text).ok().map(|quantity| quantity.milli_value())
+fn samples(list: &Value) -> UsageSamples {
+    let items = list["items"].as_array().into_iter().flatten();
+    let sample = |item: &Value| {
+        let name = item["describedObject"]["name"].as_str()?.to_owned();
+        let seconds = item["windowSeconds"].as_u64().or_else(|| item["window"].as_u64());
+        let window = seconds.map_or(WINDOW_DEFAULT, Duration::from_secs);
+        let at = item["timestamp"].as_str().and_then(time::parse);
+        Some((name, UsageSample { value: milli(&item["value"])?, at, window }))
+    };
+    items.filter_map(sample).collect()
 }
 
-fn read_duration(text: &str) -> Option<Duration> {
-    object::duration::parse(text).ok().and_then(|length| Duration::try_from(length).ok())
+/// `None` without values.
+fn sum(list: &Value) -> Option<i64> {
+    let values = list["items"].as_array()?.iter().filter_map(|item| milli(&item["value"]));
+    values.reduce(i64::saturating_add)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn go_durations_are_parsed() {
-        for (text, expected) in
-            [("30s", Some(30_000)), ("1m0s", Some(60_000)), ("15.5s", Some(15_500)), ("5", None), ("x", None)]
-        {
-            assert_eq!(read_duration(text).map(|d| d.as_millis()), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn selectors_are_escaped_in_paths() {
-        assert_eq!(escape("app=web,tier in (a)"), "app%3Dweb%2Ctier%20in%20%28a%29");
+    fn values_are_read_by_pod_or_summed() {
+        let list = json!({"items": [{"describedObject": {"name": "a"}, "value": "1500m", "windowSeconds": 30},
+            {"describedObject": {"name": "b"}, "value": "2"}, {"describedObject": {}, "value": "2"}]});
+        let found = samples(&list);
+        assert_eq!((found["a"].value, found["a"].window), (1500, Duration::from_secs(30)));
+        assert_eq!((found["b"].value, found["b"].window), (2000, WINDOW_DEFAULT));
+        assert_eq!(found.len(), 2);
+        assert_eq!(sum(&list), Some(5500));
+        assert_eq!(sum(&json!({"items": []})), None);
     }
 }

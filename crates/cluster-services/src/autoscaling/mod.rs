@@ -1,9 +1,6 @@
 //! HorizontalPodAutoscalers: scale any scalable resource by the usage of its pods.
 
-mod behavior;
-mod calculator;
 mod metrics;
-mod status;
 #[cfg(test)]
 mod tests;
 
@@ -11,17 +8,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cluster_client::{Patch, ResourceRef, WriteOptions};
+use object::Object;
 use object::builtin;
 use object::selector::LabelSelector;
-use object::{Object, time};
 use parking_lot::Mutex;
 use reconcile::{Change, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source, commit_status};
+use scaling::behavior::{ScaleHistory, bound};
+use scaling::calculator::Limits;
+use scaling::metrics::{Computed, MeasuredMetric, Workload};
+use scaling::pods::ScaledPod;
+use scaling::status::StatusDraft;
+use scaling::{BoundsVerdict, bounds_of, check_bounds, reason_of};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::autoscaling::behavior::{ScaleHistory, bound};
-use crate::autoscaling::calculator::ScaledPod;
-use crate::autoscaling::status::{Computed, Draft};
+use crate::autoscaling::metrics::{MetricSource, PodSelection};
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
 use crate::scales::{Scale, Scales};
 use crate::selected_pods::SelectedPods;
@@ -36,14 +37,19 @@ struct Autoscaling {
     selected_pods: SelectedPods<ScaledPod>,
     /// One per autoscaler.
     histories: Mutex<HashMap<ObjectKey, ScaleHistory>>,
+    metrics: MetricSource,
+    /// Times in histories count from here.
+    started: Instant,
 }
 
 pub fn start(mirrors: &Arc<ClusterMirrors>) -> Service {
     let autoscaling = Arc::new(Autoscaling {
         recorder: mirrors.recorder("horizontal-pod-autoscaler"),
         scales: Scales::new(mirrors.client.clone()),
-        selected_pods: SelectedPods::new(calculator::read),
+        selected_pods: SelectedPods::new(scaling::pods::read),
         histories: Mutex::default(),
+        metrics: MetricSource::new(mirrors.client.clone()),
+        started: Instant::now(),
         mirrors: Arc::clone(mirrors),
     });
     let listener = Arc::clone(&autoscaling);
@@ -73,7 +79,8 @@ impl Autoscaling {
             self.histories.lock().remove(key);
             return Ok(Outcome::Done);
         };
-        let mut draft = Draft::new(&autoscaler, self.mirrors.now());
+        let mut draft = StatusDraft::new(&autoscaler, self.mirrors.now());
+        draft.object.set(&["status", "observedGeneration"], autoscaler.generation());
         self.sync(key, &autoscaler, &mut draft).await;
         let target = ResourceRef::of(&builtin::horizontal_pod_autoscalers(), &autoscaler);
         commit_status(&self.mirrors.client, target, &autoscaler, &draft.object, FIELD_MANAGER).await?;
@@ -81,7 +88,7 @@ impl Autoscaling {
     }
 
     /// One sync: reads scale and metrics, then rescales. The result goes into the draft and events.
-    async fn sync(&self, key: &ObjectKey, autoscaler: &Object, draft: &mut Draft) {
+    async fn sync(&self, key: &ObjectKey, autoscaler: &Object, draft: &mut StatusDraft) {
         let reference = |field: &str| autoscaler.str_at(&["spec", "scaleTargetRef", field]);
         let found =
             self.scales.get(reference("apiVersion"), reference("kind"), &key.namespace, reference("name")).await;
@@ -94,29 +101,17 @@ impl Autoscaling {
                 return;
             }
         };
-        let message = "the HPA controller was able to get the target's current scale";
-        draft.set_condition("AbleToScale", "True", "SucceededGetScale", message);
         let current = scale.scale.i64_at(&["spec", "replicas"]).unwrap_or(0);
-        draft.set_current(current);
-        let now = Instant::now();
+        draft.scale_was_read(current);
+        let now = self.started.elapsed();
         self.with_history(key, |history| history.begin(current, now));
-        let least = autoscaler.i64_at(&["spec", "minReplicas"]).unwrap_or(1);
-        let most = autoscaler.i64_at(&["spec", "maxReplicas"]).unwrap_or(least);
-        if current == 0 && least != 0 {
-            let message = "scaling is disabled since the replica count of the target is zero";
-            draft.set_condition("ScalingActive", "False", "ScalingDisabled", message);
-            draft.set_desired(0);
-            return;
-        }
-        let (desired, reason) = if current > most {
-            (most, "Current number of replicas above Spec.MaxReplicas".to_owned())
-        } else if current < least {
-            (least, "Current number of replicas below Spec.MinReplicas".to_owned())
-        } else {
-            match self.desire(key, autoscaler, &scale, current, draft).await {
+        let (desired, reason) = match check_bounds(current, current, bounds_of(autoscaler)) {
+            BoundsVerdict::Disabled => return draft.scaling_is_disabled(0),
+            BoundsVerdict::Rescale(to, reason) => (to, reason.to_owned()),
+            BoundsVerdict::Measure => match self.desire(key, autoscaler, &scale, current, draft).await {
                 Some(desired) => desired,
                 None => return,
-            }
+            },
         };
         draft.set_desired(desired);
         if desired != current {
@@ -135,7 +130,7 @@ impl Autoscaling {
         autoscaler: &Object,
         scale: &Scale,
         current: i64,
-        draft: &mut Draft,
+        draft: &mut StatusDraft,
     ) -> Option<(i64, String)> {
         let text = scale.scale.str_at(&["status", "selector"]);
         let selector = match LabelSelector::parse(text) {
@@ -149,34 +144,49 @@ impl Autoscaling {
         };
         self.selected_pods.set_selector(key, selector, &self.mirrors.pods);
         let pods = self.selected_pods.of(key);
-        let usage = metrics::MeasuredUsage::gather(&self.mirrors.client, &key.namespace, text).await;
-        let limits = (&self.mirrors.settings, self.mirrors.now());
-        let Computed { replicas, metric, statuses, failure } =
-            status::compute(autoscaler, &pods, usage, current, limits);
-        draft.set_metrics(statuses);
-        if let Some((reason, error)) = failure {
-            self.recorder.warning(autoscaler, reason, error.clone());
-            if replicas.is_none() {
-                let message = format!("the HPA was unable to compute the replica count: {error}");
-                draft.set_condition("ScalingActive", "False", reason, &message);
-                draft.keep_desired(current);
-                self.recorder.warning(autoscaler, "FailedComputeMetricsReplicas", error);
-            }
+        let computed = self.compute(autoscaler, (&scale.scale, text), &pods, current).await;
+        let Computed { replicas, metric, statuses, failures, error } = computed;
+        for failure in &failures {
+            self.recorder.warning(autoscaler, failure.reason, failure.message.clone());
         }
+        if let (Some(error), Some(first), None) = (error, failures.first(), replicas) {
+            draft.metrics_failed(first);
+            self.recorder.warning(autoscaler, "FailedComputeMetricsReplicas", error);
+            return None;
+        }
+        draft.set_metrics(statuses);
         let proposed = replicas?;
-        let message = format!("the HPA was able to successfully calculate a replica count from {metric}");
-        draft.set_condition("ScalingActive", "True", "ValidMetricFound", &message);
-        let reason = match proposed.cmp(&current) {
-            std::cmp::Ordering::Greater => format!("{metric} above target"),
-            _ => "All metrics below target".to_owned(),
-        };
-        let settings = &self.mirrors.settings;
-        let bounded =
-            self.with_history(key, |history| bound(autoscaler, history, current, proposed, settings, Instant::now()));
-        draft.set_condition("AbleToScale", "True", bounded.able.0, bounded.able.1);
-        let is_limited = if bounded.is_limited { "True" } else { "False" };
-        draft.set_condition("ScalingLimited", is_limited, bounded.limited.0, bounded.limited.1);
-        Some((bounded.replicas, reason))
+        let (settings, now) = (&self.mirrors.settings.autoscaler, self.started.elapsed());
+        let bounded = self.with_history(key, |history| bound(autoscaler, history, current, proposed, settings, now));
+        draft.replicas_were_computed(&metric, &bounded);
+        Some((bounded.replicas, reason_of(proposed, current, &metric)))
+    }
+
+    /// Reads and evaluates all metrics.
+    async fn compute(
+        &self,
+        autoscaler: &Object,
+        (scale, selector): (&Object, &str),
+        pods: &[Arc<ScaledPod>],
+        current: i64,
+    ) -> Computed {
+        let namespace = autoscaler.namespace();
+        let specs = scaling::metrics::specs(autoscaler);
+        let mut measured = Vec::with_capacity(specs.len());
+        for spec in &specs {
+            let reading = match scaling::metrics::query(spec) {
+                Some(Ok(query)) => self.metrics.read(&query, PodSelection { namespace, selector }).await,
+                Some(Err(error)) => Err(error),
+                None => Err("unknown metric source type".to_owned()),
+            };
+            measured.push(MeasuredMetric { spec, reading });
+        }
+        let reported_pods = scale.i64_at(&["status", "replicas"]).unwrap_or(0);
+        let workload = Workload { namespace, pods, current, reported_pods };
+        let settings = &self.mirrors.settings.autoscaler;
+        let tolerance = scaling::metrics::tolerance_of(autoscaler, settings);
+        let limits = Limits { tolerance, settings, calibration: 1.0, now: self.mirrors.now() };
+        scaling::metrics::compute(measured, &workload, limits)
     }
 
     async fn commit_scale(
@@ -186,7 +196,7 @@ impl Autoscaling {
         scale: &Scale,
         (current, desired): (i64, i64),
         reason: &str,
-        draft: &mut Draft,
+        draft: &mut StatusDraft,
     ) {
         // Conditional on the version that was read, so that a concurrent change of the scale is not overwritten.
         let version = scale.scale.resource_version();
@@ -194,18 +204,15 @@ impl Autoscaling {
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.mirrors.client.patch(scale.target.clone(), Patch::merge(body), options).await {
             Ok(_) => {
-                let message = format!("the HPA controller was able to update the target scale to {desired}");
-                draft.set_condition("AbleToScale", "True", "SucceededRescale", &message);
-                draft.object.set(&["status", "lastScaleTime"], time::format_seconds(self.mirrors.now()));
+                draft.was_rescaled(desired);
                 self.recorder.normal(autoscaler, "SuccessfulRescale", format!("New size: {desired}; reason: {reason}"));
-                self.with_history(key, |history| history.scaled(current, desired, Instant::now()));
+                self.with_history(key, |history| history.scaled(current, desired, self.started.elapsed()));
             }
             Err(error) => {
                 let message = format!("New size: {desired}; reason: {reason}; error: {error}");
                 self.recorder.warning(autoscaler, "FailedRescale", message);
-                let message = format!("the HPA controller was unable to update the target scale: {error}");
-                draft.set_condition("AbleToScale", "False", "FailedUpdateScale", &message);
-                draft.keep_desired(current);
+                draft.rescale_failed(&error);
+                draft.set_desired(autoscaler.i64_at(&["status", "desiredReplicas"]).unwrap_or(current));
             }
         }
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use object::GroupVersionResource;
+use object::builtin;
 use object::builtin::{horizontal_pod_autoscalers, pod_metrics, pods};
 use serde_json::{Value, json};
 
 use crate::testing::{ServicesTestbed, running};
 
 fn deployments() -> GroupVersionResource {
-    GroupVersionResource::new("apps", "v1", "deployments")
+    builtin::deployments()
 }
 
 fn autoscaler(more: Value) -> Value {
@@ -50,7 +51,7 @@ async fn replicas(testbed: &ServicesTestbed) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_grow_with_usage_and_shrink_after_a_while() {
+async fn replicas_follow_usage_and_scale_down_after_stabilization() {
     let testbed = testbed().await;
     measure(&testbed, "100m");
     testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({}))).await;
@@ -93,7 +94,7 @@ async fn bounds_hold_without_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_of_zero_is_switched_off() {
+async fn a_target_with_zero_replicas_is_disabled() {
     let testbed = testbed().await;
     testbed.patch(&deployments(), "web", json!({"spec": {"replicas": 0}})).await;
     testbed.create(&horizontal_pod_autoscalers(), autoscaler(json!({}))).await;
@@ -121,7 +122,7 @@ async fn one_container_can_be_measured_and_amounts_be_targets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_metric_that_cannot_be_had_keeps_replicas_from_shrinking() {
+async fn a_missing_metric_prevents_scaling_down() {
     let testbed = testbed().await;
     measure(&testbed, "10m");
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization",

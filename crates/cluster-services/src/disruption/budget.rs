@@ -112,11 +112,7 @@ pub fn plan_failure(budget: &Object, message: &str, now: Timestamp) -> Object {
 fn set_condition(budget: &mut Object, status: &str, reason: &str, message: &str, now: Timestamp) {
     conditions::set(budget, &NewCondition { kind: "DisruptionAllowed", status, reason, message }, now);
     let generation = budget.generation();
-    let mut all = budget.items(&["status", "conditions"]).to_vec();
-    for condition in all.iter_mut().filter(|condition| condition["type"] == "DisruptionAllowed") {
-        condition["observedGeneration"] = generation.into();
-    }
-    budget.set(&["status", "conditions"], all);
+    conditions::edit(budget, "DisruptionAllowed", |condition| condition.set("observedGeneration", generation));
 }
 
 /// Returns the granted evictions that are neither observed nor expired.

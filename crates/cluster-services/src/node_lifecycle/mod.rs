@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use cluster_client::ResourceRef;
 use object::builtin;
-use object::conditions;
+use object::conditions::{self, NewCondition};
 use object::{Object, time};
 use parking_lot::Mutex;
 use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use reconcile::{commit_object, commit_status};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::mirrors::{ClusterMirrors, FIELD_MANAGER};
@@ -161,27 +160,21 @@ impl NodeMonitor {
     async fn commit_unknown(&self, node: &Arc<Object>) -> Result<Arc<Object>, ReconcileError> {
         let now = self.mirrors.now();
         let mut desired = Object::clone(node);
-        let mut all = node.items(&["status", "conditions"]).to_vec();
         for kind in REPORTED {
-            let at = all.iter().position(|condition| condition["type"] == kind);
-            let (reason, message) = match at {
+            let known = conditions::find(node, kind);
+            if known.is_some_and(|condition| condition.status() == "Unknown") {
+                continue;
+            }
+            let (reason, message) = match known {
                 Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
                 None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
             };
-            let at = at.unwrap_or_else(|| {
-                let heartbeat = node.creation_timestamp();
-                all.push(json!({"type": kind, "lastHeartbeatTime": heartbeat}));
-                all.len() - 1
-            });
-            if all[at]["status"] == "Unknown" {
-                continue;
+            conditions::set(&mut desired, &NewCondition { kind, status: "Unknown", reason, message }, now);
+            if known.is_none() {
+                let created = node.creation_timestamp();
+                conditions::edit(&mut desired, kind, |condition| condition.set("lastHeartbeatTime", created));
             }
-            all[at]["status"] = "Unknown".into();
-            all[at]["reason"] = reason.into();
-            all[at]["message"] = message.into();
-            all[at]["lastTransitionTime"] = time::format_seconds(now).into();
         }
-        desired.set(&["status", "conditions"], all);
         let target = ResourceRef::of(&builtin::nodes(), node);
         let committed = commit_status(&self.mirrors.client, target, node, &desired, FIELD_MANAGER).await?;
         if readiness_of(node) == Readiness::Ready {
@@ -230,12 +223,8 @@ impl NodeMonitor {
         let pods = self.mirrors.pods_by_node.list(node.name());
         for pod in pods.iter().filter(|pod| conditions::is_true(pod, "Ready")) {
             let mut desired = Object::clone(pod);
-            let mut all = pod.items(&["status", "conditions"]).to_vec();
-            for condition in all.iter_mut().filter(|condition| condition["type"] == "Ready") {
-                condition["status"] = Value::from("False");
-                condition["lastTransitionTime"] = time::format_seconds(self.mirrors.now()).into();
-            }
-            desired.set(&["status", "conditions"], all);
+            let now = self.mirrors.now();
+            conditions::edit(&mut desired, "Ready", |condition| condition.set_status("False", now));
             let target = ResourceRef::of(&builtin::pods(), pod);
             match commit_status(&self.mirrors.client, target, pod, &desired, FIELD_MANAGER).await {
                 Ok(_) => self.recorder.warning(&**pod, "NodeNotReady", "Node is not ready"),

@@ -121,7 +121,7 @@ async fn a_cordoned_node_is_tainted_and_untainted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_people_set_drives_pods_out_at_once() {
+async fn a_taint_set_by_a_user_evicts_pods_at_once() {
     let testbed = ServicesTestbed::start().await;
     testbed.create(&nodes(), node("a")).await;
     testbed.create(&pods(), running("p", "a", true)).await;

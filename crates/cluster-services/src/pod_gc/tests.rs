@@ -56,7 +56,7 @@ async fn the_newest_finished_pods_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_leave_a_node_declared_lost_are_not_waited_for() {
+async fn pods_of_an_out_of_service_node_are_deleted_at_once() {
     let testbed = ServicesTestbed::start().await;
     let mut lost = node("a");
     lost["status"]["conditions"][0]["status"] = "Unknown".into();

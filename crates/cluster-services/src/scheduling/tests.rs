@@ -113,7 +113,7 @@ async fn preempted_capacity_is_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_fails_is_tried_again() {
+async fn a_failed_binding_is_retried() {
     let testbed = ServicesTestbed::start().await;
     testbed.create(&nodes(), node("a")).await;
     testbed.api.set_fault(|call| {

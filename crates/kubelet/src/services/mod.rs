@@ -2,10 +2,11 @@
 //!
 //! The whole Service CIDR is local to each pod's network; this process listens there and connects to the backends
 //! from the host. So several members on one machine may use the same CIDR, and no packet filter rules are needed.
+//! Ports that the pod itself listens on are left to it: a server that listens on all addresses could not start otherwise.
 
 mod names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener as StdListener, UdpSocket as StdSocket};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::netns::{own_range, within};
-use crate::pod::{list, number, text};
+use crate::pod::{containers, list, number, text};
 use crate::services::names::{ClusterDnsName, DnsAnswer, DnsQuestion, place};
 
 /// The DNS address for pods: link-local, so valid in each network separately.
@@ -88,7 +89,12 @@ impl Services {
     }
 
     /// Serves one pod, identified by a process in its network, until cancelled. Returns once DNS is answered.
-    pub async fn serve(self: &Arc<Self>, pid: u64, cancel: CancellationToken) -> io::Result<()> {
+    pub async fn serve(
+        self: &Arc<Self>,
+        pid: u64,
+        own_ports: BTreeSet<u16>,
+        cancel: CancellationToken,
+    ) -> io::Result<()> {
         let range = self.network.range;
         let prepare = move || {
             own_range(range.0, range.1)?;
@@ -104,19 +110,19 @@ impl Services {
             tokio::select! {
                 () = cancel.cancelled() => {}
                 () = services.answer_names(socket) => {}
-                () = services.keep_fronts(pid) => {}
+                () = services.keep_fronts(pid, &own_ports) => {}
             }
         });
         Ok(())
     }
 
     /// Listens on all Services as they come and go.
-    async fn keep_fronts(self: &Arc<Self>, pid: u64) {
+    async fn keep_fronts(self: &Arc<Self>, pid: u64, own_ports: &BTreeSet<u16>) {
         self.services.synced().await;
         let mut changes = self.services.subscribe();
         let mut open: BTreeMap<ServicePort, (ServiceBackend, DropGuard)> = BTreeMap::new();
         while changes.next().await.is_some() {
-            let wanted = fronts(&self.services.list());
+            let wanted = fronts(&self.services.list(), own_ports);
             open.retain(|front, (behind, _)| wanted.get(front) == Some(behind));
             for (front, behind) in wanted.into_iter().take(LISTENERS_MAX) {
                 if open.contains_key(&front) {
@@ -265,13 +271,23 @@ fn ready_addresses(slice: &Object, hostname: &str) -> Vec<Ipv4Addr> {
     endpoints.flat_map(|endpoint| list(endpoint, "addresses")).filter_map(|a| a.as_str()?.parse().ok()).collect()
 }
 
-/// Returns the ports of Services with a cluster IP.
-fn fronts(services: &[Arc<Object>]) -> BTreeMap<ServicePort, ServiceBackend> {
+/// Returns the TCP ports that the containers of a pod declare.
+pub(crate) fn declared_ports(pod: &Object) -> BTreeSet<u16> {
+    let ports = containers(pod).into_iter().flat_map(|(_, container)| list(container, "ports"));
+    let tcp = ports.filter(|port| text(port, "protocol") != "UDP");
+    tcp.filter_map(|port| number(port, "containerPort").and_then(|n| u16::try_from(n).ok())).collect()
+}
+
+/// Returns the ports of Services with a cluster IP, without those of the pod itself.
+fn fronts(services: &[Arc<Object>], own_ports: &BTreeSet<u16>) -> BTreeMap<ServicePort, ServiceBackend> {
     let mut fronts = BTreeMap::new();
     for service in services {
         let Ok(address) = service.str_at(&["spec", "clusterIP"]).parse::<Ipv4Addr>() else { continue };
         for port in service.items(&["spec", "ports"]).iter().filter(|port| text(port, "protocol") != "UDP") {
             let Some(number) = number(port, "port").and_then(|n| u16::try_from(n).ok()) else { continue };
+            if own_ports.contains(&number) {
+                continue;
+            }
             let behind = ServiceBackend { key: ObjectKey::of(service), port_name: text(port, "name").to_owned() };
             fronts.insert(ServicePort { address, port: number }, behind);
         }
@@ -323,6 +339,19 @@ mod tests {
         services
     }
 
+    #[test]
+    fn a_pod_keeps_the_ports_it_declares() {
+        let pod = crate::pod::pod_of(json!({"containers": [
+            {"name": "a", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]},
+            {"name": "b", "ports": [{"containerPort": 8080, "protocol": "TCP"}]},
+        ]}));
+        let own = declared_ports(&pod);
+        assert_eq!(own, BTreeSet::from([80, 8080]));
+        let services = [Arc::new(service("web", "10.0.0.7"))];
+        assert_eq!(fronts(&services, &BTreeSet::new()).len(), 1);
+        assert!(fronts(&services, &own).is_empty());
+    }
+
     #[tokio::test]
     async fn names_resolve_to_services_and_endpoints() {
         let services = services().await;
@@ -338,7 +367,7 @@ mod tests {
     #[tokio::test]
     async fn service_ports_forward_to_ready_pods() {
         let services = services().await;
-        let fronts = fronts(&services.services.list());
+        let fronts = fronts(&services.services.list(), &BTreeSet::new());
         assert_eq!(fronts.len(), 1);
         let behind = fronts.into_values().next().expect("one");
         let targets: Vec<String> = services.targets(&behind).iter().map(ToString::to_string).collect();

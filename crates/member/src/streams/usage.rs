@@ -1,8 +1,9 @@
 //! Resource usage of pods and nodes, measured or simulated by the backend, for the metrics API.
 
-use apiserver::usage::{Asked, UsageSource};
+use apiserver::usage::{Asked, UsageSource, Usages};
+use async_trait::async_trait;
 use kubelet::{Kubelet, NodeUsage};
-use object::{Object, time};
+use object::{Object, Status, time};
 use serde_json::{Value, json};
 use simulated_nodes::metrics::MetricsQuery;
 
@@ -13,21 +14,24 @@ pub struct MemberUsage {
     pub backends: Backends,
 }
 
+#[async_trait]
 impl UsageSource for MemberUsage {
-    fn pods(&self, asked: &Asked<'_>) -> Vec<Object> {
-        match self.backends.runner() {
+    async fn pods(&self, asked: &Asked<'_>) -> Result<Usages, Status> {
+        let items = match self.backends.runner() {
             Ok(Runner::Simulated(simulation)) => simulation.pod_metrics(&wanted(asked)),
             Ok(Runner::Containers(kubelet)) => measured_pods(kubelet, asked),
             Err(_) => Vec::new(),
-        }
+        };
+        Ok(Usages { items, ..Usages::default() })
     }
 
-    fn nodes(&self, asked: &Asked<'_>) -> Vec<Object> {
-        match self.backends.runner() {
+    async fn nodes(&self, asked: &Asked<'_>) -> Result<Usages, Status> {
+        let items = match self.backends.runner() {
             Ok(Runner::Simulated(simulation)) => simulation.node_metrics(&wanted(asked)),
             Ok(Runner::Containers(kubelet)) => measured_node(kubelet, asked).into_iter().collect(),
             Err(_) => Vec::new(),
-        }
+        };
+        Ok(Usages { items, ..Usages::default() })
     }
 }
 

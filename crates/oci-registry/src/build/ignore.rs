@@ -17,9 +17,9 @@ pub struct Ignore {
 impl Ignore {
     /// Reads `NAME.dockerignore` next to the Dockerfile; if there is none, the context's own.
     pub fn of(context: &Path, dockerfile: &Path) -> Result<Self, BuildError> {
-        let mut beside = dockerfile.as_os_str().to_owned();
-        beside.push(".dockerignore");
-        for path in [PathBuf::from(beside), context.join(".dockerignore")] {
+        let mut own_file = dockerfile.as_os_str().to_owned();
+        own_file.push(".dockerignore");
+        for path in [PathBuf::from(own_file), context.join(".dockerignore")] {
             match std::fs::read_to_string(&path) {
                 Ok(text) => return Ok(Self::parse(&text)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_pattern_that_fits_decides() {
+    fn the_last_matching_pattern_decides() {
         let ignore = Ignore::parse("# notes\n*.log\n**/secret\nbuild\n!build/keep.txt\n/docs/");
         for (path, expected) in [
             ("a.log", true),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_fit_as_in_docker() {
+    fn patterns_match_as_in_docker() {
         for (pattern, text, expected) in [
             ("*", "abc", true),
             ("a*c", "abbbc", true),

@@ -1,7 +1,7 @@
 //! Builds an image from a directory: by ourselves when its Dockerfile only copies and sets, else by the tool that is installed.
 
 pub mod dockerfile;
-mod ignore;
+pub mod ignore;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -56,6 +56,8 @@ pub struct BuildOptions {
     pub platform: Platform,
     /// A registry that is asked for images to build on before their own is.
     pub mirror: Option<String>,
+    /// Compresses layers.
+    pub compresses: bool,
 }
 
 impl BuildOptions {
@@ -106,6 +108,7 @@ async fn build_ourselves(
             builder.layer(layer_of(step, &options, &ignore)?);
         }
         builder.config = parsed.config;
+        builder.compresses = options.compresses;
         let failed = |source| BuildError::Io { path: options.context.display().to_string(), source };
         let image = builder.write(&layout).map_err(failed)?;
         layout.add(&image, Some(&options.name)).map_err(failed)?;

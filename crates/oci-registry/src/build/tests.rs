@@ -22,7 +22,7 @@ fn words(words: &[&str]) -> Option<Vec<String>> {
 }
 
 #[test]
-fn instructions_set_what_they_say() {
+fn instructions_set_the_configuration() {
     check_config("CMD [\"a\", \"b c\"]", |config| config.cmd = words(&["a", "b c"]));
     check_config("cmd run me", |config| config.cmd = words(&["/bin/sh", "-c", "run me"]));
     check_config("CMD [\"x\"]\nENTRYPOINT [\"e\"]", |config| config.entrypoint = words(&["e"]));
@@ -47,7 +47,7 @@ fn instructions_set_what_they_say() {
 }
 
 #[test]
-fn files_go_where_they_are_sent() {
+fn files_are_copied_to_their_destination() {
     let parsed = parse("FROM a:1\nWORKDIR /app\nCOPY --chown=5:6 --chmod=0755 x y ./\nCOPY [\"a b\", \"/c\"]").unwrap();
     assert_eq!(parsed.from.map(|from| from.to_string()).as_deref(), Some("docker.io/library/a:1"));
     let copies: Vec<_> =
@@ -61,7 +61,7 @@ fn files_go_where_they_are_sent() {
 }
 
 #[test]
-fn what_needs_a_builder_says_so() {
+fn a_dockerfile_that_needs_a_builder_is_refused_with_the_reason() {
     let cases = [
         ("FROM scratch\nRUN x", 2, "RUN"),
         ("FROM a AS b\nFROM scratch", 2, "a second FROM"),
@@ -91,6 +91,7 @@ async fn build_in(context: &Path) -> Result<(Layout, Descriptor, tempfile::TempD
         arguments: Vec::new(),
         platform: Platform::host(),
         mirror: None,
+        compresses: true,
     };
     let client = Client::new(&ClientOptions::default()).unwrap();
     let image = build(&options, &client, &layout, &NoProgress).await?;

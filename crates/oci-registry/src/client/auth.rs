@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn challenges_are_understood() {
+    fn challenges_are_parsed() {
         let hub = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a:pull,push""#;
         let expected = Challenge::Bearer {
             realm: "https://auth.docker.io/token".into(),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn logins_are_found_under_the_names_they_are_kept_by() {
+    async fn logins_are_found_by_their_registry_names() {
         let kept = Credentials::from_json(
             r#"{"auths": {"https://index.docker.io/v1/": {"auth": "dTpwOnc="}, "q.io": {"identitytoken": "t"}, "127.0.0.1:5000": {"username": "a", "password": "b"}}}"#,
         );

@@ -142,7 +142,7 @@ impl Client {
                 return answer;
             }
             let wait = wait.unwrap_or(RETRY_FIRST * 2_u32.pow(retries)).min(RETRY_LONGEST);
-            tracing::debug!(what = call.what, ?wait, "to be asked again");
+            tracing::debug!(what = call.what, ?wait, "will retry");
             tokio::time::sleep(wait).await;
             retries += 1;
         }

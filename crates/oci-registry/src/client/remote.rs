@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_registry_says_is_passed_on() {
+    fn errors_of_a_registry_are_reported() {
         let document = br#"{"errors":[{"code":"DIGEST_INVALID","message":"no"},{"code":"UNKNOWN"}]}"#;
         assert_eq!(said(document), ": DIGEST_INVALID no, UNKNOWN ");
         assert_eq!(said(b"\x1b[31mbad gateway\n"), ": [31mbad gateway");

@@ -101,7 +101,7 @@ async fn basic_logins_are_used() {
 }
 
 #[tokio::test]
-async fn a_login_is_not_carried_to_another_host() {
+async fn a_login_is_not_sent_to_another_host() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let kept = seen.clone();
     let other = registry(move |request, _| {
@@ -122,7 +122,7 @@ async fn a_login_is_not_carried_to_another_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_registry_is_asked_again() {
+async fn requests_to_a_busy_registry_are_retried() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let host = registry(move |request, _| match request.uri().path() {
@@ -143,7 +143,7 @@ async fn a_busy_registry_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_registry_that_sends_in_circles_is_left() {
+async fn redirect_loops_are_refused() {
     let host = registry(|request, _| match request.uri().path() {
         "/v2/" => said(200, &[], ""),
         path => said(302, &[("location", path)], ""),
@@ -155,7 +155,7 @@ async fn a_registry_that_sends_in_circles_is_left() {
 }
 
 #[tokio::test]
-async fn a_manifest_other_than_the_one_asked_for_is_refused() {
+async fn a_manifest_with_another_digest_is_refused() {
     let manifest = json!({"schemaVersion": 2}).to_string();
     let host = registry(move |_, _| said(200, &[("content-type", OCI_MANIFEST)], &manifest)).await;
     let client = client("{}");

@@ -279,9 +279,9 @@ impl Source for ArchiveEndpoint {
                     Bytes::from(block)
                 });
                 let goes_on = read.as_ref().is_ok_and(|block| !block.is_empty());
-                let is_worth_telling = goes_on || read.is_err();
-                let is_heard = is_worth_telling && sender.blocking_send(read).is_ok();
-                if !goes_on || !is_heard {
+                let must_send = goes_on || read.is_err();
+                let is_received = must_send && sender.blocking_send(read).is_ok();
+                if !goes_on || !is_received {
                     return;
                 }
             }

@@ -85,7 +85,7 @@ impl CopyProgress for Counted {
 }
 
 #[tokio::test]
-async fn an_image_survives_the_way_around_all_places() {
+async fn an_image_round_trips_through_all_endpoints() {
     let bench = Bench::start().await;
     let layout = bench.layout("from");
     let image = build(&layout, "linux/amd64", Some("demo/app:1"));
@@ -113,7 +113,7 @@ async fn an_image_survives_the_way_around_all_places() {
 }
 
 #[tokio::test]
-async fn of_an_index_one_platform_or_all_are_copied() {
+async fn one_platform_or_all_of_an_index_are_copied() {
     let bench = Bench::start().await;
     let layout = bench.layout("from");
     let parts = [build(&layout, "linux/amd64", None), build(&layout, "linux/arm64", None)];
@@ -206,7 +206,7 @@ async fn copy_faulty(bench: &Bench, fault: Fault, to: &dyn Destination) -> (Resu
 }
 
 #[tokio::test]
-async fn what_breaks_off_goes_on_from_there() {
+async fn interrupted_copies_resume() {
     let bench = Bench::start().await;
     let target = bench.in_registry("demo:1").await;
     let (copied, opened) = copy_faulty(&bench, Fault::BreaksOff { times: 4 }, &target).await;
@@ -215,7 +215,7 @@ async fn what_breaks_off_goes_on_from_there() {
 }
 
 #[tokio::test]
-async fn what_lies_reaches_no_destination() {
+async fn content_with_a_wrong_digest_is_not_copied() {
     let bench = Bench::start().await;
     let registry = bench.in_registry("demo:1").await;
     let layout = LayoutEndpoint::new(bench.layout("to"), None);
@@ -232,7 +232,7 @@ async fn what_lies_reaches_no_destination() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_stays_broken_is_given_up_and_what_came_is_used_next_time() {
+async fn a_failing_source_is_abandoned_and_its_partial_content_reused() {
     let directory = tempfile::tempdir().unwrap();
     let layout = Layout::create(&directory.path().join("from")).unwrap();
     build(&layout, "linux/amd64", Some("demo:1"));

@@ -17,6 +17,16 @@ use crate::name::Reference;
 
 const DOCUMENT_LEN_MAX: u64 = 16 * 1024 * 1024;
 
+/// Limits of a gzipped archive. Images shrink to a third or so; a small file that grows a thousandfold is made to fill the disk.
+struct UnpackLimits {
+    /// Every archive may take this much.
+    len_free: u64,
+    /// A larger one may be this many times the size of its file.
+    growth_max: u64,
+}
+
+const UNPACK_LIMITS: UnpackLimits = UnpackLimits { len_free: 1 << 30, growth_max: 32 };
+
 /// Packs a layout into a file, with the `manifest.json` that Docker reads.
 pub fn pack(layout: &Layout, to: &Path) -> io::Result<()> {
     let index = layout.index()?;
@@ -113,16 +123,7 @@ struct DockerEntry {
 impl Archive {
     /// Opens an archive by `docker save`, `skopeo`, `podman`, `ctr` or us; a gzipped one is unpacked in `scratch`.
     pub fn open(path: &Path, scratch: &Path) -> io::Result<Self> {
-        let file = if is_gzip(path)? {
-            let plain = scratch.join(format!("{}.tar", uuid::Uuid::new_v4()));
-            let mut out = File::options().create_new(true).read(true).write(true).open(&plain)?;
-            // Only this archive needs its name.
-            fs::remove_file(&plain)?;
-            io::copy(&mut flate2::read::MultiGzDecoder::new(File::open(path)?), &mut out)?;
-            out
-        } else {
-            File::open(path)?
-        };
+        let file = if is_gzip(path)? { unpack(path, scratch, &UNPACK_LIMITS)? } else { File::open(path)? };
         let tar = TarIndex::read(&file)?;
         let read = |name: &str| tar.read_small(&file, name, DOCUMENT_LEN_MAX);
         let docker = read("manifest.json")?.map(|bytes| serde_json::from_slice::<Vec<DockerEntry>>(&bytes)).transpose();
@@ -200,6 +201,25 @@ impl Archive {
     }
 }
 
+/// Unpacks a gzipped file to one in `scratch` that has no name and goes with the handle.
+fn unpack(path: &Path, scratch: &Path, limits: &UnpackLimits) -> io::Result<File> {
+    let plain = scratch.join(format!("{}.tar", uuid::Uuid::new_v4()));
+    let mut out = File::options().create_new(true).read(true).write(true).open(&plain)?;
+    // Only this archive needs its name.
+    fs::remove_file(&plain)?;
+    let packed = File::open(path)?;
+    let len_max = packed.metadata()?.len().saturating_mul(limits.growth_max).max(limits.len_free);
+    let mut unpacked = flate2::read::MultiGzDecoder::new(packed).take(len_max);
+    io::copy(&mut unpacked, &mut out)?;
+    if unpacked.limit() == 0 && unpacked.into_inner().read(&mut [0])? > 0 {
+        return Err(invalid(&format!(
+            "it is compressed and has more than {len_max} bytes when unpacked, {} times its size; unpack it with gunzip if you trust it",
+            limits.growth_max
+        )));
+    }
+    Ok(out)
+}
+
 /// One descriptor per name; one without when there is no name.
 fn named(image: &Descriptor, names: &[String]) -> Vec<Descriptor> {
     let with_name = |name: &String| {
@@ -224,4 +244,31 @@ fn name_from_docker(index: &mut Index, docker: &[DockerEntry]) {
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_unpacked_archive_is_limited() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("bomb.tar.gz");
+        let mut packed =
+            flate2::write::GzEncoder::new(File::create(&path).expect("created"), flate2::Compression::best());
+        packed.write_all(&vec![0; 1 << 20]).expect("written");
+        packed.finish().expect("written");
+        let packed_len = fs::metadata(&path).expect("a file").len();
+        assert!(packed_len * 100 < 1 << 20, "{packed_len} bytes are no bomb");
+
+        let strict = UnpackLimits { len_free: 1024, growth_max: 32 };
+        let error = unpack(&path, folder.path(), &strict).expect_err("it grows too much").to_string();
+        assert!(error.contains(&format!("more than {} bytes", packed_len * 32)), "{error}");
+        let exact = UnpackLimits { len_free: 1 << 20, growth_max: 1 };
+        let plain = unpack(&path, folder.path(), &exact).expect("it has just the permitted size");
+        assert_eq!(plain.metadata().expect("a file").len(), 1 << 20);
+        assert_eq!(fs::read_dir(folder.path()).expect("a directory").count(), 1, "nothing is left behind");
+    }
 }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::layout::Layout;
 use super::tar::{Entry, EntryKind, TarWriter};
-use crate::digest::HashingWriter;
-use crate::manifest::{Descriptor, OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST, Platform};
+use crate::digest::{Digest, HashingWriter};
+use crate::manifest::{Descriptor, OCI_CONFIG, OCI_LAYER, OCI_LAYER_GZIP, OCI_MANIFEST, Platform};
 
 /// Files in one layer.
 const ENTRIES_MAX: usize = 500_000;
@@ -184,11 +184,13 @@ pub struct Builder {
     base: Option<Base>,
     layers: Vec<Layer>,
     pub config: RunConfig,
+    /// Compresses layers: slower and smaller.
+    pub compresses: bool,
 }
 
 impl Builder {
     pub fn new(platform: Platform) -> Self {
-        Self { platform, base: None, layers: Vec::new(), config: RunConfig::default() }
+        Self { platform, base: None, layers: Vec::new(), config: RunConfig::default(), compresses: true }
     }
 
     pub fn on(base: Base, platform: Platform) -> Self {
@@ -206,13 +208,8 @@ impl Builder {
         let mut config = self.base.as_ref().map_or_else(|| json!({}), |base| base.config.clone());
         let (mut diff_ids, mut history) = (Vec::new(), Vec::new());
         for layer in self.layers.iter().filter(|layer| !layer.is_empty()) {
-            let (descriptor, diff_id) = layout.put_with(OCI_LAYER_GZIP, |out| {
-                let gzip = GzEncoder::new(out, Compression::new(6));
-                let mut plain = HashingWriter::new(gzip);
-                layer.write(&mut plain)?;
-                plain.inner.finish()?;
-                Ok(plain.hasher.finish())
-            })?;
+            let (descriptor, diff_id) =
+                if self.compresses { write_gzip(layout, layer)? } else { write_plain(layout, layer)? };
             layers.push(descriptor);
             diff_ids.push(json!(diff_id));
             history.push(json!({"created": EPOCH, "created_by": layer.created_by}));
@@ -278,6 +275,23 @@ impl Builder {
     }
 }
 
+/// Returns the layer's descriptor, and the digest of its uncompressed content.
+fn write_gzip(layout: &Layout, layer: &Layer) -> io::Result<(Descriptor, Digest)> {
+    layout.put_with(OCI_LAYER_GZIP, |out| {
+        let gzip = GzEncoder::new(out, Compression::new(6));
+        let mut plain = HashingWriter::new(gzip);
+        layer.write(&mut plain)?;
+        plain.inner.finish()?;
+        Ok(plain.hasher.finish())
+    })
+}
+
+fn write_plain(layout: &Layout, layer: &Layer) -> io::Result<(Descriptor, Digest)> {
+    let (descriptor, ()) = layout.put_with(OCI_LAYER, |out| layer.write(out))?;
+    let digest = descriptor.digest.clone();
+    Ok((descriptor, digest))
+}
+
 fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
@@ -308,7 +322,22 @@ mod tests {
     }
 
     #[test]
-    fn an_image_on_another_keeps_what_it_does_not_say() {
+    fn uncompressed_layers_have_the_digest_of_their_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::create(directory.path()).unwrap();
+        let read = |digest: &str| -> Value {
+            serde_json::from_slice(&fs::read(layout.blob_path(&digest.parse().unwrap())).unwrap()).unwrap()
+        };
+        let mut builder = sample();
+        builder.compresses = false;
+        let manifest = read(&builder.write(&layout).unwrap().digest.to_string());
+        let config = read(manifest["config"]["digest"].as_str().unwrap());
+        assert_eq!(manifest["layers"][0]["mediaType"], OCI_LAYER);
+        assert_eq!(manifest["layers"][0]["digest"], config["rootfs"]["diff_ids"][0]);
+    }
+
+    #[test]
+    fn an_image_inherits_the_configuration_of_its_base() {
         let directory = tempfile::tempdir().unwrap();
         let layout = Layout::create(directory.path()).unwrap();
         let read = |descriptor: &Descriptor| -> Value {

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn written_entries_are_found_again() {
+    fn written_entries_can_be_read() {
         let long = "d/".repeat(120) + "ä";
         let file = archive(&[
             ("a/b", EntryKind::File { len: 5 }, b"hello"),

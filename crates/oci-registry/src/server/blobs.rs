@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_as_http_means_them() {
+    fn ranges_are_parsed_as_in_http() {
         let check = |text: &'static str, len: u64, expected: Wanted| {
             let mut headers = HeaderMap::new();
             headers.insert(RANGE, HeaderValue::from_static(text));

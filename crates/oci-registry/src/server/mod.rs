@@ -6,7 +6,7 @@ mod control;
 mod hosts;
 mod listing;
 mod manifests;
-mod route;
+pub mod route;
 #[cfg(test)]
 mod tests;
 mod uploads;

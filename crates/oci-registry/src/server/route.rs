@@ -88,7 +88,7 @@ mod tests {
     const ID: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 
     #[test]
-    fn paths_name_what_the_specification_says() {
+    fn paths_follow_the_specification() {
         let name = |text: &str| text.parse::<Repository>().unwrap();
         let sum = || SUM.parse::<Digest>().unwrap();
         let cases = [
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_paths_name_nothing() {
+    fn hostile_paths_are_refused() {
         for path in [
             "/",
             "/v1/",

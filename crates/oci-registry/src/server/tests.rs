@@ -107,7 +107,7 @@ fn image(config: &Digest) -> Value {
 }
 
 #[tokio::test]
-async fn the_ping_says_which_api_this_is() {
+async fn the_base_endpoint_names_the_api_version() {
     let bench = Bench::start().await;
     let said = bench.get("/v2/").await;
     assert_eq!((said.status, said.header("docker-distribution-api-version")), (StatusCode::OK, "registry/2.0"));
@@ -166,7 +166,7 @@ async fn uploads_can_be_cancelled_and_belong_to_their_repository() {
 }
 
 #[tokio::test]
-async fn content_that_is_not_what_it_was_said_to_be_is_refused() {
+async fn content_with_another_digest_is_refused() {
     let bench = Bench::start().await;
     let wrong = Digest::of(b"something else");
     let path = format!("/v2/a/blobs/uploads/?digest={wrong}");
@@ -182,7 +182,7 @@ async fn content_that_is_not_what_it_was_said_to_be_is_refused() {
 }
 
 #[tokio::test]
-async fn manifests_are_kept_as_they_came() {
+async fn manifests_are_stored_unchanged() {
     let bench = Bench::start().await;
     let missing = bench.push_manifest("a", "v1", &image(&Digest::of(b"nowhere"))).await;
     assert_eq!(missing.error(), (400, "MANIFEST_BLOB_UNKNOWN".into()));
@@ -276,7 +276,7 @@ async fn referrers_are_listed_and_filtered() {
 }
 
 #[tokio::test]
-async fn deletes_delete_unless_they_are_switched_off() {
+async fn deletes_work_unless_disabled() {
     let bench = Bench::start().await;
     let digest = bench.push_image("a", "v1").await;
     let delete = async |path: String| bench.ask(Method::DELETE, &path, &[], b"").await.status.as_u16();
@@ -293,7 +293,7 @@ async fn deletes_delete_unless_they_are_switched_off() {
 }
 
 #[tokio::test]
-async fn bounds_are_kept() {
+async fn limits_are_enforced() {
     let bench = Bench::start_with(|settings| {
         settings.limits.blob_len_max = 1_000;
         settings.limits.uploads_max = 1;
@@ -334,7 +334,7 @@ async fn one_client_cannot_use_up_all_uploads() {
 }
 
 #[tokio::test]
-async fn what_arrived_before_a_connection_broke_is_kept() {
+async fn an_interrupted_upload_keeps_its_bytes() {
     let bench = Bench::start().await;
     let place = bench.ask(Method::POST, "/v2/a/blobs/uploads/", &[], b"").await.header("location").to_owned();
     let mut stream = tokio::net::TcpStream::connect(bench.address).await.unwrap();
@@ -348,7 +348,7 @@ async fn what_arrived_before_a_connection_broke_is_kept() {
 }
 
 #[tokio::test]
-async fn collection_can_be_asked_for_while_the_registry_runs_and_when_it_does_not() {
+async fn garbage_is_collected_with_and_without_a_running_registry() {
     let mut bench = Bench::start().await;
     bench.push_image("a", "v1").await;
     bench.push_blob("a", b"unused").await;
@@ -363,7 +363,7 @@ async fn collection_can_be_asked_for_while_the_registry_runs_and_when_it_does_no
 }
 
 #[tokio::test]
-async fn https_is_spoken_where_a_certificate_is_given() {
+async fn https_is_used_with_a_certificate() {
     let keys = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (keys.path().join("cert.pem"), keys.path().join("key.pem"));
@@ -380,7 +380,7 @@ async fn https_is_spoken_where_a_certificate_is_given() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_http_do_no_harm() {
+async fn invalid_http_is_harmless() {
     let bench = Bench::start().await;
     let mut stream = tokio::net::TcpStream::connect(bench.address).await.unwrap();
     stream.write_all(b"\x16\x03\x01\x02\x00\x01\x00garbage\r\n\r\n").await.unwrap();

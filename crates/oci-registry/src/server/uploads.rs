@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_read_in_both_forms() {
+    fn chunks_are_read_in_both_forms() {
         let check = |range: &'static str, len: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_RANGE, range.parse().unwrap());

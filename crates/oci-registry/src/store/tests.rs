@@ -90,7 +90,7 @@ fn image(config: Value, layers: Vec<Value>) -> Value {
 }
 
 #[test]
-fn a_blob_is_there_only_when_it_is_what_it_was_said_to_be() {
+fn a_blob_is_stored_only_if_its_digest_matches() {
     let bench = Bench::new();
     let digest = Digest::of(b"hello");
     let id = bench.store.begin_upload(&name("a"), Algorithm::Sha256, None).unwrap();
@@ -116,7 +116,7 @@ fn sha512_is_verified_too() {
 }
 
 #[test]
-fn an_upload_goes_on_after_a_crash() {
+fn an_upload_resumes_after_a_crash() {
     let bench = Bench::new();
     let id = bench.store.begin_upload(&name("a/b"), Algorithm::Sha256, None).unwrap();
     bench.append(id, b"hel").unwrap();
@@ -128,7 +128,7 @@ fn an_upload_goes_on_after_a_crash() {
 }
 
 #[test]
-fn what_was_not_even_half_an_upload_is_removed() {
+fn incomplete_uploads_without_state_are_removed() {
     let bench = Bench::new();
     let stray = bench.directory.path().join("uploads").join(Uuid::new_v4().to_string());
     std::fs::create_dir(&stray).unwrap();
@@ -221,7 +221,7 @@ fn a_damaged_manifest_is_never_served_and_stops_collection() {
 }
 
 #[test]
-fn deleting_by_tag_leaves_the_manifest_and_by_digest_takes_its_tags() {
+fn deleting_a_tag_keeps_the_manifest_and_deleting_a_digest_removes_its_tags() {
     let bench = Bench::new();
     let digest = bench.push_image("a", Some("v1"), "one");
     bench.push_image("a", Some("v2"), "one");
@@ -234,7 +234,7 @@ fn deleting_by_tag_leaves_the_manifest_and_by_digest_takes_its_tags() {
 }
 
 #[test]
-fn referrers_are_found_and_forgotten_with_their_manifest() {
+fn referrers_are_found_and_removed_with_their_manifest() {
     let bench = Bench::new();
     let subject = bench.push_image("a", Some("v1"), "one");
     let config = bench.push_blob("a", b"{}");
@@ -253,7 +253,7 @@ fn referrers_are_found_and_forgotten_with_their_manifest() {
 }
 
 #[test]
-fn collection_takes_what_nothing_uses() {
+fn garbage_collection_removes_unreferenced_content() {
     let bench = Bench::new();
     let kept = bench.push_image("a", Some("v1"), "one");
     let gone = bench.push_image("a", Some("v2"), "two");
@@ -269,7 +269,7 @@ fn collection_takes_what_nothing_uses() {
 }
 
 #[test]
-fn what_is_young_or_was_asked_for_stays() {
+fn recent_and_requested_content_is_kept() {
     let bench = Bench::new();
     let asked = bench.push_blob("a", b"asked for");
     let old = bench.push_blob("a", b"old");
@@ -289,7 +289,7 @@ fn what_is_young_or_was_asked_for_stays() {
 }
 
 #[test]
-fn untagged_manifests_go_unless_something_that_stays_needs_them() {
+fn untagged_manifests_are_removed_unless_referenced() {
     let bench = Bench::new();
     let part = bench.push_image("a", None, "part");
     let index = json!({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [descriptor(&part, 1)]});
@@ -312,7 +312,7 @@ fn untagged_manifests_go_unless_something_that_stays_needs_them() {
 
 /// Pushers against collectors without any grace: whatever is answered with success is whole afterwards.
 #[test]
-fn collection_never_breaks_an_image_that_was_accepted() {
+fn garbage_collection_never_breaks_an_accepted_image() {
     let bench = Bench::new();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let accepted = std::thread::scope(|scope| {
@@ -351,7 +351,7 @@ fn collection_never_breaks_an_image_that_was_accepted() {
 }
 
 #[test]
-fn repositories_within_repositories_are_all_listed() {
+fn nested_repositories_are_listed() {
     let bench = Bench::new();
     for repository in ["b", "a/b/c", "a", "a-b"] {
         bench.push_image(repository, Some("v1"), repository);

@@ -25,6 +25,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 const INIT: &str = include_str!("init.sh");
 const DHCP: &str = include_str!("dhcp.sh");
+const PASSWD: &str = include_str!("passwd");
 
 /// Commands for users and our own scripts.
 const APPLETS: &[&str] = &[
@@ -66,7 +67,7 @@ const FOLDERS: &[&str] = &[
 const TEXTS: &[(&str, u32, &str)] = &[
     ("sbin/init", 0o755, INIT),
     ("usr/share/udhcpc/default.script", 0o755, DHCP),
-    ("etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    ("etc/passwd", 0o644, PASSWD),
     ("etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n"),
     ("etc/hosts", 0o644, "127.0.0.1 localhost\n::1 localhost\n"),
     ("etc/nsswitch.conf", 0o644, "hosts: files dns\n"),

@@ -1,7 +1,8 @@
 //! Renders the pod status as a kubelet writes it: phase, conditions, addresses and container states.
 
-use object::{Object, time};
-use serde_json::{Map, Value, json};
+use jiff::Timestamp;
+use object::{Object, conditions};
+use serde_json::{Value, json};
 
 use super::advance::LifecycleRun;
 use super::container::{ContainerState, Role, status_of};
@@ -129,12 +130,11 @@ fn conditions(run: &LifecycleRun<'_>, phase: &str, known: Option<&Value>) -> Val
         false => StatusCondition::missing("PodReadyToStartContainers", "", String::new()),
     };
     let mut list = known.and_then(Value::as_array).cloned().unwrap_or_default();
-    let now = time::format_seconds(run.known.now);
-    if !list.iter().any(|condition| condition["type"] == "PodScheduled") {
-        put(&mut list, StatusCondition::met("PodScheduled"), &now);
+    if conditions::find_in(&list, "PodScheduled").is_none() {
+        put(&mut list, &StatusCondition::met("PodScheduled"), run.known.now);
     }
     for condition in [sandbox, initialized, ready, containers_ready("ContainersReady")] {
-        put(&mut list, condition, &now);
+        put(&mut list, &condition, run.known.now);
     }
     list.into()
 }
@@ -142,35 +142,14 @@ fn conditions(run: &LifecycleRun<'_>, phase: &str, known: Option<&Value>) -> Val
 /// Returns a readiness gate whose condition is not true.
 fn closed_gate(pod: &Object) -> Option<&str> {
     let gates = pod.items(&["spec", "readinessGates"]).iter().filter_map(|gate| gate["conditionType"].as_str());
-    let conditions = pod.items(&["status", "conditions"]);
-    let is_open = |gate: &str| conditions.iter().any(|c| c["type"] == gate && c["status"] == "True");
-    gates.into_iter().find(|gate| !is_open(gate))
+    gates.into_iter().find(|gate| !conditions::is_true(pod, gate))
 }
 
 /// Sets a condition; its transition time is kept while the status is unchanged.
-fn put(list: &mut Vec<Value>, condition: StatusCondition, now: &str) {
-    let known = list.iter().position(|known| known["type"] == condition.kind);
-    let status = if condition.is_true { "True" } else { "False" };
-    let changed = match known.map(|index| &list[index]) {
-        Some(known) if known["status"] == status => known["lastTransitionTime"].clone(),
-        _ => now.into(),
-    };
-    let mut value = Map::new();
-    value.insert("type".into(), condition.kind.into());
-    value.insert("status".into(), status.into());
-    // Servers differ in whether they keep an empty time, so an existing one is kept.
-    if let Some(probed) = known.and_then(|index| list[index].get("lastProbeTime")) {
-        value.insert("lastProbeTime".into(), probed.clone());
-    }
-    value.insert("lastTransitionTime".into(), changed);
-    if !condition.reason.is_empty() {
-        value.insert("reason".into(), condition.reason.into());
-    }
-    if !condition.message.is_empty() {
-        value.insert("message".into(), condition.message.into());
-    }
-    match known {
-        Some(index) => list[index] = Value::Object(value),
-        None => list.push(Value::Object(value)),
-    }
+fn put(list: &mut Vec<Value>, new: &StatusCondition, now: Timestamp) {
+    conditions::edit_in(list, new.kind, |condition| {
+        condition.set_status(if new.is_true { "True" } else { "False" }, now);
+        condition.set_text("reason", new.reason);
+        condition.set_text("message", &new.message);
+    });
 }

@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::cron_job::plan::{CronJobInputs, CronJobPlan, plan};
 use crate::events::RateLimitedRecorder;
 use crate::owners::{controller_uid, owned_by};
-use crate::pod_control::is_namespace_going;
+use crate::pod_control::is_namespace_terminating;
 use crate::start::sooner;
 
 const COMPONENT: &str = "cronjob-controller";
@@ -108,7 +108,7 @@ impl CronJobs {
                 let target = ResourceRef::namespaced(&builtin::jobs(), cron_job.namespace(), &name);
                 self.cluster.client.get(target).await?
             }
-            Err(status) if is_namespace_going(&status) => return Ok(()),
+            Err(status) if is_namespace_terminating(&status) => return Ok(()),
             Err(status) => {
                 self.events.warning(cron_job, "FailedCreate", format!("Error creating job: {status}"));
                 return Err(status.into());

@@ -25,7 +25,7 @@ use crate::daemon_set::fit::{Demands, Fit};
 use crate::daemon_set::plan::{DaemonPods, DaemonSetPlan, surplus};
 use crate::daemon_set::spec::{DaemonSetSpec, HASH_LABEL};
 use crate::dispatch::{PodRoute, selector_of};
-use crate::pod_control::{BURST_MAX, ClaimRules, PodControl, is_namespace_going, slow_start};
+use crate::pod_control::{BURST_MAX, ClaimRules, PodControl, is_namespace_terminating, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::revisions::{Revised, commit_revision, data_of, delete_revisions, gather_revisions, plan_revision};
 use crate::start::sooner;
@@ -166,7 +166,7 @@ impl DaemonSets {
             async move {
                 match self.control.create_with_event(set, spec.pod_for(set, &node)).await {
                     Ok(pod) => created.lock().push(Pod::new(pod)),
-                    Err(status) if is_namespace_going(&status) => {}
+                    Err(status) if is_namespace_terminating(&status) => {}
                     Err(status) => return Err(status),
                 }
                 Ok(())

@@ -33,7 +33,7 @@ use crate::events::RateLimitedRecorder;
 use crate::owners::{
     Ownership, claim_of, commit_adoption, commit_release, controller, controller_uid, owned_and_orphans, owned_by,
 };
-use crate::pod_control::is_namespace_going;
+use crate::pod_control::is_namespace_terminating;
 use crate::pods::Pod;
 use crate::start::sooner;
 
@@ -139,7 +139,7 @@ impl Deployments {
         for Update { current, desired, event } in plan.updates {
             let target = ResourceRef::of(&builtin::replica_sets(), &current);
             commit_object(&self.cluster.client, target, &current, &desired, FIELD_MANAGER).await?;
-            self.tell_scaling(deployment, event);
+            self.record_scaling(deployment, event);
         }
         for set in plan.deletes {
             self.delete_set(&set).await?;
@@ -166,7 +166,7 @@ impl Deployments {
         Ok(())
     }
 
-    fn tell_scaling(&self, deployment: &Object, event: Option<String>) {
+    fn record_scaling(&self, deployment: &Object, event: Option<String>) {
         if let Some(event) = event {
             self.events.normal(deployment, "ScalingReplicaSet", event);
         }
@@ -185,11 +185,11 @@ impl Deployments {
         let options = WriteOptions::managed_by(FIELD_MANAGER);
         match self.cluster.client.create(target, created.set, options).await {
             Ok(_) => {
-                self.tell_scaling(deployment, created.event);
+                self.record_scaling(deployment, created.event);
                 Ok(true)
             }
             Err(status) if status.is_already_exists() => Err(self.settle_collision(deployment, &name, status).await?),
-            Err(status) if is_namespace_going(&status) => Ok(false),
+            Err(status) if is_namespace_terminating(&status) => Ok(false),
             Err(status) => {
                 let message = format!("Failed to create new replica set \"{name}\": {status}");
                 self.events.warning(deployment, "ReplicaSetCreateError", message.as_str());

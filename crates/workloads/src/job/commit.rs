@@ -16,7 +16,7 @@ use crate::job::policy::FailureAction;
 use crate::job::spec::{TRACKING_FINALIZER, failures_of, is_tracked, pod_of};
 use crate::job::status::JobStatus;
 use crate::job::track::{Tracking, track};
-use crate::pod_control::{is_namespace_going, slow_start};
+use crate::pod_control::{is_namespace_terminating, slow_start};
 use crate::pods::Pod;
 
 /// Attempts to remove a pod's finalizer.
@@ -72,7 +72,7 @@ impl Jobs {
                 let pod = pod_of(job, index, next_failures(facts, index));
                 match self.control.create_with_event(job, pod).await {
                     Ok(_) => *created.lock() += 1,
-                    Err(status) if is_namespace_going(&status) => {}
+                    Err(status) if is_namespace_terminating(&status) => {}
                     Err(status) => return Err(status),
                 }
                 Ok(())
@@ -172,7 +172,7 @@ impl Jobs {
             self.commit_status(&job, &status).await?;
         }
         if let Some(finish) = end {
-            self.tell_end(&job, facts, &status, &finish);
+            self.record_end(&job, facts, &status, &finish);
         }
         released.into_iter().find(Result::is_err).unwrap_or(Ok(()))?;
         Ok(())
@@ -191,7 +191,7 @@ impl Jobs {
         }
     }
 
-    fn tell_end(&self, job: &Object, facts: &JobFacts<'_>, status: &JobStatus, finish: &Finish) {
+    fn record_end(&self, job: &Object, facts: &JobFacts<'_>, status: &JobStatus, finish: &Finish) {
         let events = &self.control.events;
         if !finish.is_success {
             return events.warning(job, known_reason(&finish.reason), finish.message.as_str());

@@ -1,5 +1,6 @@
 //! Pod failure policies and success policies.
 
+use object::conditions::{self, ConditionView};
 use serde_json::Value;
 
 use crate::job::indexes::Indexes;
@@ -59,13 +60,12 @@ fn match_exit_codes(wanted: &Value, pod: &Pod) -> Option<String> {
 
 fn match_conditions(wanted: &Value, pod: &Pod) -> Option<String> {
     let wanted = wanted.as_array().map(Vec::as_slice).unwrap_or_default();
-    let fits = |condition: &&Value| {
+    let fits = |condition: &ConditionView<'_>| {
         let status = |pattern: &Value| pattern["status"].as_str().unwrap_or("True").to_owned();
-        wanted.iter().any(|pattern| pattern["type"] == condition["type"] && condition["status"] == status(pattern))
+        wanted.iter().any(|pattern| pattern["type"] == condition.kind() && condition.status() == status(pattern))
     };
-    let condition = pod.items(&["status", "conditions"]).iter().find(fits)?;
-    let kind = condition["type"].as_str().unwrap_or_default();
-    Some(format!("Pod {}/{} has condition {kind}", pod.namespace(), pod.name()))
+    let condition = conditions::all_in(pod.items(&["status", "conditions"])).find(fits)?;
+    Some(format!("Pod {}/{} has condition {}", pod.namespace(), pod.name(), condition.kind()))
 }
 
 /// Returns the message of the matching success policy rule.

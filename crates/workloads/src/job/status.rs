@@ -1,9 +1,9 @@
 //! The status of a Job under construction.
 
 use jiff::Timestamp;
-use object::conditions::{self, ConditionView};
+use object::conditions::{self, ConditionView, NewCondition};
 use object::{Object, time};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStatus {
@@ -94,21 +94,16 @@ impl JobStatus {
 
     /// Sets a condition; a missing one is not added as False. Returns true on a change.
     pub fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
-        let now = time::format_seconds(now);
-        let condition = json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastProbeTime": now, "lastTransitionTime": now});
-        match self.conditions.iter_mut().find(|condition| condition["type"] == kind) {
-            Some(old) if old["status"] == status && old["reason"] == reason && old["message"] == message => false,
-            Some(old) => {
-                *old = condition;
-                true
-            }
-            None if status == "False" => false,
-            None => {
-                self.conditions.push(condition);
-                true
-            }
+        let is_same = |old: ConditionView<'_>| (old.status(), old.reason(), old.message()) == (status, reason, message);
+        if self.condition(kind).map_or(status == "False", is_same) {
+            return false;
         }
+        conditions::edit_in(&mut self.conditions, kind, |condition| {
+            condition.write(&NewCondition { kind, status, reason, message });
+            condition.set("lastProbeTime", time::format_seconds(now));
+            condition.set("lastTransitionTime", time::format_seconds(now));
+        });
+        true
     }
 
     /// Counts pods whose finalizer is gone.
@@ -123,6 +118,8 @@ impl JobStatus {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::{Cluster, FIELD_MANAGER};
 use crate::dispatch::{PodRoute, selector_of};
 use crate::owners::{OwnerKey, controller_uid, owned_by};
-use crate::pod_control::{ClaimRules, PodControl, is_namespace_going, slow_start};
+use crate::pod_control::{ClaimRules, PodControl, is_namespace_terminating, slow_start};
 use crate::pods::{Pod, next_availability};
 use crate::ranking::Ranking;
 use crate::replica_set::plan::{Scale, plan_scale, plan_status};
@@ -141,7 +141,7 @@ impl Sets {
                 let create = || async {
                     match self.control.create_with_event(set, pod_from(&template, set)).await {
                         Ok(pod) => created.lock().push(Pod::new(pod)),
-                        Err(status) if is_namespace_going(&status) => {}
+                        Err(status) if is_namespace_terminating(&status) => {}
                         Err(status) => return Err(status),
                     }
                     Ok(())

@@ -7,7 +7,7 @@ use reconcile::{Committed, ObjectKey, ReconcileError, commit_object};
 use serde_json::Value;
 
 use crate::cluster::FIELD_MANAGER;
-use crate::pod_control::{is_namespace_going, slow_start};
+use crate::pod_control::{is_namespace_terminating, slow_start};
 use crate::pods::Pod;
 use crate::stateful_set::StatefulSets;
 use crate::stateful_set::plan::{From, StatefulSetStep};
@@ -70,7 +70,7 @@ impl StatefulSets {
             Ok(()) => {
                 self.record_event(set, "SuccessfulCreate", &format!("Create Pod {name} in StatefulSet {}", set.name()))
             }
-            Err(status) if is_namespace_going(status) => return Ok(()),
+            Err(status) if is_namespace_terminating(status) => return Ok(()),
             // It belongs to another owner, or is ours and not observed yet: retried when the mirror shows it.
             Err(status) if status.is_already_exists() => {}
             Err(status) => {
