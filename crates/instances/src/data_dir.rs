@@ -27,6 +27,18 @@ impl InstanceDirs {
         self.root.join("instances").join(uid)
     }
 
+    /// Returns the directory of the backups of an instance.
+    pub fn backups(&self, uid: &str) -> PathBuf {
+        assert!(is_uid(uid), "{uid:?} is not a UID");
+        self.root.join("backups").join(uid)
+    }
+
+    /// Moves the backups of a deleted instance to the trash. Does nothing if there are none.
+    pub fn discard_backups(&self, uid: &str, name: &str, now: Timestamp) -> io::Result<()> {
+        move_directory(&self.backups(uid), &self.trash(), &format!("{}_{name}_{uid}_backups", now.as_second()))
+            .map(drop)
+    }
+
     fn trash(&self) -> PathBuf {
         self.root.join("trash")
     }
@@ -42,13 +54,7 @@ impl InstanceDirs {
     }
 
     fn move_to(&self, uid: &str, parent: &Path, name: &str) -> io::Result<Option<PathBuf>> {
-        let (from, to) = (self.of(uid), parent.join(name));
-        std::fs::create_dir_all(parent)?;
-        match std::fs::rename(&from, &to) {
-            Ok(()) => Ok(Some(to)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        move_directory(&self.of(uid), parent, name)
     }
 
     /// Removes trash that is older than [`TRASH_KEPT`]; returns what it removed.
@@ -70,6 +76,19 @@ impl InstanceDirs {
             }
         }
         Ok(removed)
+    }
+}
+
+fn move_directory(from: &Path, parent: &Path, name: &str) -> io::Result<Option<PathBuf>> {
+    if !from.exists() {
+        return Ok(None);
+    }
+    let to = parent.join(name);
+    std::fs::create_dir_all(parent)?;
+    match std::fs::rename(from, &to) {
+        Ok(()) => Ok(Some(to)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use manager_kinds::{INSTANCE_NAMESPACE, annotations};
 use object::Object;
-use reconcile::{Mirror, ObjectKey};
+use reconcile::{Mirror, ObjectKey, Subscription};
 
 use crate::decide::Phase;
 use crate::lifecycle::{Lifecycle, path_name};
@@ -61,6 +61,11 @@ impl InstanceDirectory {
     /// Shows a write of the caller to later reads at once.
     pub fn note(&self, instance: &Arc<Object>) {
         self.lifecycle.karmadas().note(instance);
+    }
+
+    /// Reports changes of instances.
+    pub fn changes(&self) -> Subscription {
+        self.lifecycle.karmadas().subscribe()
     }
 
     /// Returns the running plane of an instance, and starts a hibernating one.

@@ -3,12 +3,14 @@
 //! The kubeconfig is data from a user: it must not make the manager run a program, open a file or send credentials anywhere
 //! but to the one server it names.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::remote::config::Credentials;
+use cluster_client::remote::connect::{Dialer, Stream};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig, ResourceRef, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map, Value, json};
@@ -54,17 +56,38 @@ impl EndpointPolicy {
 
     /// Resolves the host of a URL and checks every address.
     pub async fn check(self, url: &str) -> Result<(), String> {
+        self.resolve(url).await.map(drop)
+    }
+
+    /// Returns the addresses of a URL, all of which are allowed. Connect to one of them: the name may change its address.
+    pub async fn resolve(self, url: &str) -> Result<Vec<SocketAddr>, String> {
         let uri: http::Uri = url.parse().map_err(|_| format!("{url:?} is not a URL"))?;
         let host = uri.host().ok_or_else(|| format!("{url:?} names no host"))?.trim_matches(['[', ']']).to_owned();
-        let port = uri.port_u16().unwrap_or(443);
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
         let found = tokio::net::lookup_host((host.as_str(), port)).await;
         let found = found.map_err(|error| format!("{host} cannot be resolved: {error}"))?;
-        for address in found {
+        let found: Vec<SocketAddr> = found.collect();
+        for address in &found {
             if let Some(problem) = self.refuses(address.ip()) {
                 return Err(format!("{host} ({}) {problem}", address.ip()));
             }
         }
-        Ok(())
+        Ok(found)
+    }
+
+    /// Opens connections to a URL; the name is resolved and its addresses are checked each time.
+    pub fn dialer(self, url: &str) -> Dialer {
+        let url = url.to_owned();
+        Dialer::new(move || {
+            let url = url.clone();
+            Box::pin(async move {
+                let refused = |problem: String| io::Error::new(io::ErrorKind::PermissionDenied, problem);
+                let addresses = self.resolve(&url).await.map_err(refused)?;
+                let stream = tokio::net::TcpStream::connect(&addresses[..]).await?;
+                stream.set_nodelay(true)?;
+                Ok(Box::new(stream) as Box<dyn Stream>)
+            })
+        })
     }
 }
 
@@ -114,8 +137,9 @@ fn instead_of(field: &str) -> &'static str {
 
 /// Connects to a control plane and checks that it is one.
 pub async fn connect(text: &str, policy: EndpointPolicy) -> Result<StartedPlane, String> {
-    let config = read_kubeconfig(text)?;
+    let mut config = read_kubeconfig(text)?;
     policy.check(&config.server).await?;
+    config.dialer = Some(policy.dialer(&config.server));
     let admin = ClusterClient::connect(Endpoint::Remote(config.clone())).map_err(|error| error.to_string())?;
     let server = config.server.clone();
     let groups = admin.get_json("/apis/cluster.karmada.io").await;

@@ -3,6 +3,7 @@
 //! The `Karmada` object is the only truth. [`lifecycle`] gathers the object and the running plane, [`decide`] returns one step,
 //! and the step is carried out. Every step can be repeated: a manager that is killed at any point continues where it stopped.
 
+pub mod backups;
 pub mod data_dir;
 pub mod decide;
 pub mod directory;

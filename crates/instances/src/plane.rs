@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use apiserver::server::Server;
@@ -58,8 +58,21 @@ pub trait PlaneFactory: Send + Sync {
 
     async fn start(&self, request: PlaneRequest) -> Result<StartedPlane, String>;
 
+    /// Reads and writes backups, if this manager can.
+    fn backups(&self) -> Option<Arc<dyn BackupFormat>>;
+
     /// Returns the program and its first arguments that run `flotilla server`.
     fn server_command(&self) -> Vec<String>;
+}
+
+/// Reads and writes files with the whole state of a control plane. The entry point implements it.
+#[async_trait]
+pub trait BackupFormat: Send + Sync {
+    /// Writes the state in a data directory to a new file. The control plane may be running.
+    async fn back_up(&self, directory: &Path, file: &Path) -> Result<(), String>;
+
+    /// Writes the state in a file to a new data directory. The encryption keys of an encrypted backup are in one of `keys`.
+    async fn restore(&self, file: &Path, directory: &Path, keys: &[PathBuf]) -> Result<(), String>;
 }
 
 /// The end of a plane's task.

@@ -40,6 +40,8 @@ pub struct RunningInstance {
     pub start_millis: i64,
     /// UID of the plane's namespace kube-system.
     pub identity: String,
+    /// Its data was restored from a backup.
+    pub is_copy: bool,
     pub kubernetes_version: String,
     pub task: PlaneTask,
     pub activity: Activity,

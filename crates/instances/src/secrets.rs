@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::remote::config::Pem;
 use cluster_client::{ClusterClient, Kubeconfig, ResourceRef, WriteOptions};
 use manager_kinds::instance::{KUBECONFIG_KEY, LABEL_MANAGED_BY, MANAGED_BY, resource_name};
+use object::builtin;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status};
 use pki::kubeconfig::{Credential, kubeconfig};
 use reconcile::commit_object;
@@ -17,7 +18,7 @@ const FIELD_MANAGER: &str = "flotilla-manager";
 const CONTEXT: &str = "karmada-apiserver";
 
 pub fn secrets() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "secrets")
+    builtin::secrets()
 }
 
 /// Reads one key of a Secret.

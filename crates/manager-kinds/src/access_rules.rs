@@ -20,6 +20,7 @@ impl Strategy for AccessStrategy {
             "Folder" => folder_problems(object),
             "ManagedCluster" => cluster_problems(object),
             "User" | "Group" => subject_problems(object),
+            "Webhook" => webhook_problems(object),
             _ => Vec::new(),
         }
     }
@@ -35,14 +36,6 @@ impl Strategy for AccessStrategy {
             }
         }
         errors
-    }
-
-    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
-        match new.kind() {
-            "Webhook" => vec!["spec.url: nothing is delivered to webhooks yet".to_owned()],
-            "Registration" => vec!["registrations are not published to other systems yet".to_owned()],
-            _ => Vec::new(),
-        }
     }
 
     fn counts_generation(&self) -> bool {
@@ -111,6 +104,37 @@ fn subject_problems(subject: &Object) -> Vec<FieldError> {
     Vec::new()
 }
 
+/// Events that a webhook can receive.
+const WEBHOOK_EVENTS: &[&str] = &["registrations"];
+
+fn webhook_problems(webhook: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let url = webhook.str_at(&["spec", "url"]);
+    let is_local = ["http://127.0.0.1", "http://[::1]"]
+        .iter()
+        .any(|local| url.strip_prefix(local).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
+    if !url.starts_with("https://") && !is_local {
+        errors.push(FieldError::invalid(spec("url"), url, "must begin with https://, or with http://127.0.0.1"));
+    }
+    if url.contains(['@', '#', ' ']) {
+        errors.push(FieldError::invalid(spec("url"), url, "must not contain a user name, a fragment or spaces"));
+    }
+    for (at, event) in webhook.items(&["spec", "events"]).iter().enumerate() {
+        if !event.as_str().is_some_and(|event| WEBHOOK_EVENTS.contains(&event)) {
+            let text = format!("must be one of {}", WEBHOOK_EVENTS.join(", "));
+            errors.push(FieldError::invalid(spec("events").index(at), event.to_string(), text));
+        }
+    }
+    if webhook.get(&["spec", "secretRef"]).is_none() {
+        errors.push(FieldError::required(spec("secretRef"), "names the Secret with the key that signs deliveries"));
+    }
+    let accepts = webhook.bool_at(&["spec", "acceptsBindings"]) == Some(true);
+    if webhook.bool_at(&["spec", "grantsPlatformRoles"]) == Some(true) && !accepts {
+        errors.push(FieldError::forbidden(spec("grantsPlatformRoles"), "has no effect without acceptsBindings"));
+    }
+    errors
+}
+
 fn cluster_problems(cluster: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for problem in validation::cluster_name_problems(cluster.name()) {
@@ -159,6 +183,14 @@ mod tests {
         check(&crate::MANAGED_CLUSTERS, json!({}), "kubeconfig of the cluster");
         check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull"}), "pull mode is not supported");
         let secret = json!({"namespace": "a", "name": "b"});
+        let webhook = |url: &str, events: Value| json!({"url": url, "events": events, "secretRef": secret});
+        check(&crate::WEBHOOKS, webhook("https://iam.example.com/hook", json!(["registrations"])), "");
+        check(&crate::WEBHOOKS, webhook("http://127.0.0.1:80/hook", json!([])), "");
+        check(&crate::WEBHOOKS, webhook("http://127.0.0.1.example.com/", json!([])), "must begin with https://");
+        check(&crate::WEBHOOKS, webhook("http://iam.example.com/", json!([])), "must begin with https://");
+        check(&crate::WEBHOOKS, webhook("https://a@b/", json!([])), "user name");
+        check(&crate::WEBHOOKS, webhook("https://b/", json!(["logins"])), "must be one of registrations");
+        check(&crate::WEBHOOKS, json!({"url": "https://b/"}), "signs deliveries");
         check(&crate::MANAGED_CLUSTERS, json!({"secretRef": secret}), "");
     }
 }

@@ -15,9 +15,12 @@ pub const EXPOSE: &str = "flotilla.dev/expose";
 pub const PROTECTED: &str = "flotilla.dev/protected";
 /// A new value restarts the control plane once, as `kubectl rollout restart` does for a Deployment.
 pub const RESTARTED_AT: &str = "flotilla.dev/restarted-at";
+/// The backup of the instance whose data replaces the present data once.
+pub const RESTORE: &str = "flotilla.dev/restore";
 
 const DISPLAY_NAME_MAX: usize = 60;
 const DESCRIPTION_MAX: usize = 1000;
+const BACKUP_ID_MAX: usize = 64;
 const HIBERNATE_MIN: Duration = Duration::from_secs(1);
 
 /// The place where a control plane runs.
@@ -77,6 +80,8 @@ pub struct InstanceSettings {
     pub hibernate_after: Option<Duration>,
     pub is_protected: bool,
     pub restarted_at: Option<String>,
+    /// The id of the backup that the data comes from.
+    pub restore: Option<String>,
 }
 
 /// Reads the annotations. Unknown ones with our prefix are errors: they would have no effect.
@@ -89,6 +94,10 @@ pub fn read(instance: &Object) -> (InstanceSettings, Vec<FieldError>) {
         }
     }
     let path = || FieldPath::new("metadata").child("annotations").key(IMPORT_KUBECONFIG);
+    if settings.mode == Mode::Imported && settings.restore.is_some() {
+        let path = FieldPath::new("metadata").child("annotations").key(RESTORE);
+        errors.push(FieldError::forbidden(path, "the data of an imported instance is not the manager's"));
+    }
     match (settings.mode, &settings.import) {
         (Mode::Imported, None) => {
             errors.push(FieldError::required(path(), "names the Secret with the kubeconfig of an imported instance"));
@@ -112,6 +121,7 @@ fn apply(settings: &mut InstanceSettings, key: &str, value: &str) -> Result<(), 
         HIBERNATE_AFTER => settings.hibernate_after = Some(hibernate_after(value)?),
         EXPOSE => settings.expose = Some(expose(value)?),
         PROTECTED => settings.is_protected = value.parse().map_err(|_| "must be \"true\" or \"false\"".to_owned())?,
+        RESTORE => settings.restore = Some(backup_id(value)?),
         RESTARTED_AT => settings.restarted_at = Some(value.to_owned()),
         _ => return Err("is not a known annotation".to_owned()),
     }
@@ -125,6 +135,19 @@ fn secret_key(value: &str) -> Result<SecretKey, String> {
     match problems.into_iter().next() {
         None => Ok(SecretKey { name: name.to_owned(), key: key.to_owned() }),
         Some(problem) => Err(format!("must be SECRET or SECRET/KEY: {problem}")),
+    }
+}
+
+/// Returns true for the id of a backup; it is part of a file name.
+pub fn is_backup_id(id: &str) -> bool {
+    (1..=BACKUP_ID_MAX).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+fn backup_id(value: &str) -> Result<String, String> {
+    match is_backup_id(value) {
+        true => Ok(value.to_owned()),
+        false => Err("must be the id of a backup of this instance".to_owned()),
     }
 }
 
@@ -202,6 +225,8 @@ mod tests {
         check(&[(EXPOSE, "https://x/y")], Err("is not a port"));
         check(&[(PROTECTED, "yes")], Err("must be \"true\" or \"false\""));
         check(&[(DISPLAY_NAME, &"n".repeat(61))], Err("60"));
+        check(&[(RESTORE, "../x")], Err("must be the id of a backup"));
+        check(&[(MODE, "imported"), (IMPORT_KUBECONFIG, "kc"), (RESTORE, "x")], Err("is not the manager's"));
         check(&[("flotilla.dev/hibernate", "30m")], Err("is not a known annotation"));
     }
 }

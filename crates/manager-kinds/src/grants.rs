@@ -23,6 +23,17 @@ pub enum PlatformRole {
     IamOwner,
 }
 
+impl PlatformRole {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "platform-admin",
+            Self::InstanceOwner => "instance-owner",
+            Self::Auditor => "auditor",
+            Self::IamOwner => "iam-owner",
+        }
+    }
+}
+
 /// A role on an instance or one of its namespaces. A greater one includes the smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstanceRole {
@@ -130,6 +141,15 @@ impl GrantObjects {
             subjects.insert((subject("kind"), subject("name")));
         }
         subjects
+    }
+
+    /// Returns true if a binding gives the caller the role admin on an instance, a workspace or a folder.
+    pub fn is_some_admin(&self, caller: &Caller, now: Timestamp) -> bool {
+        let mut bindings = self.bindings_of(caller, now);
+        bindings.any(|binding| {
+            let is_admin = matches!(self.role_of(binding), Some(AnyRole::Instance(InstanceRole::Admin)));
+            is_admin && target(binding).namespace.is_empty()
+        })
     }
 
     /// Returns the rights of a caller on an instance.

@@ -5,6 +5,7 @@ pub mod annotations;
 pub mod grants;
 pub mod instance;
 mod karmada;
+pub mod permissions;
 mod rows;
 pub mod spec;
 

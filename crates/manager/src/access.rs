@@ -72,6 +72,17 @@ impl Rights {
         subjects
     }
 
+    /// The workspaces.
+    pub fn workspaces(&self) -> &Mirror {
+        &self.workspaces
+    }
+
+    /// Reports every change of the objects.
+    pub fn followers(&self) -> Vec<Subscription> {
+        let mirrors = [&self.bindings, &self.roles, &self.groups, &self.workspaces, &self.folders, &self.users];
+        mirrors.into_iter().map(Mirror::subscribe).collect()
+    }
+
     /// Reports changes of any of the objects, and time that may have ended a binding.
     pub fn changes(&self) -> RightsChanges {
         let mirrors = [&self.bindings, &self.roles, &self.groups, &self.users];
@@ -83,6 +94,11 @@ impl Rights {
             return BTreeSet::new();
         }
         self.objects().platform_roles(&identity::caller(user), Timestamp::now())
+    }
+
+    /// Returns true for users with the role admin on an instance, a workspace or a folder.
+    pub fn is_some_admin(&self, user: &User) -> bool {
+        !self.is_disabled(&user.name) && self.objects().is_some_admin(&identity::caller(user), Timestamp::now())
     }
 
     /// Returns the rights of a user on an instance, by the name in its path.

@@ -8,8 +8,9 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ResourceRef};
+use object::builtin;
 use object::request::User;
-use object::{GroupVersionKind, GroupVersionResource, Object, Status};
+use object::{GroupVersionKind, Object, Status};
 use parking_lot::Mutex;
 use pki::token::{constant_time_eq, hash, random_bearer_token};
 
@@ -103,7 +104,7 @@ fn secret_name(user: &str) -> String {
 }
 
 fn target(name: &str) -> ResourceRef {
-    ResourceRef::namespaced(&GroupVersionResource::new("", "v1", "secrets"), CREDENTIAL_NAMESPACE, name)
+    ResourceRef::namespaced(&builtin::secrets(), CREDENTIAL_NAMESPACE, name)
 }
 
 fn derive(password: &str, salt: &str, (memory, passes, lanes): (u32, u32, u32)) -> Result<Vec<u8>, String> {

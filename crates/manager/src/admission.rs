@@ -76,7 +76,7 @@ impl Admission for InventoryRules {
     }
 }
 
-/// Roles that only those who may do everything can give.
+/// Roles that only users with all permissions can grant.
 const PRIVILEGED: &[&str] = &["platform-admin", "instance-owner"];
 
 /// Refuses to give others more than the caller has: bindings, roles and group members with privileged roles.

@@ -18,6 +18,7 @@ use manager_kinds::{KARMADAS, MANAGED_CLUSTERS};
 use membership::join::{JoinOptions, cluster_id, join, renew_credentials};
 use membership::unjoin::{UnjoinOptions, unjoin};
 use membership::{ClusterLocation, MemberAccess, NoProgress};
+use object::builtin;
 use object::conditions::{self, NewCondition};
 use object::{GroupVersionResource, Object};
 use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_status};
@@ -68,7 +69,7 @@ impl ClusterImport {
         let mirror = |gvr: &GroupVersionResource| Mirror::start(client.clone(), MirrorSpec::new(gvr), cancel.clone());
         Self {
             clusters: mirror(&MANAGED_CLUSTERS.gvr()),
-            secrets: mirror(&GroupVersionResource::new("", "v1", "secrets")),
+            secrets: mirror(&builtin::secrets()),
             karmadas: mirror(&KARMADAS.gvr()),
             client: client.clone(),
             directory,

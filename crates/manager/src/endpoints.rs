@@ -27,7 +27,7 @@ const LOGIN_VALID: Duration = Duration::from_secs(8 * 3600);
 /// `POST /flotilla/manager/login`: a token for a name and password.
 pub struct LoginEndpoint {
     pub operations: Arc<Operations>,
-    pub accounts: Accounts,
+    pub accounts: Arc<Accounts>,
 }
 
 /// `POST`, `GET` and `DELETE /flotilla/manager/kubeconfigs`: kubeconfigs of the caller.

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_right_of_the_manager_becomes_a_right_of_the_instance() {
+    fn rights_on_the_manager_grant_none_on_an_instance() {
         let access = InstanceAccess { role: Some(InstanceRole::View), ..InstanceAccess::default() };
         let check = |user: User, name: &str, groups: &[&str]| {
             let found = in_instance(&user, &access);

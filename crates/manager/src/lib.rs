@@ -6,6 +6,9 @@
 pub mod access;
 pub mod accounts;
 mod admission;
+mod api;
+mod audit_trail;
+mod binding_intake;
 mod bootstrap;
 mod clusters;
 mod endpoints;
@@ -16,11 +19,15 @@ pub mod operations;
 mod options;
 mod planes;
 mod proxy;
+mod registry;
+mod revocation;
 mod role_sync;
 mod start;
 pub mod tokens;
+mod webhooks;
 
 pub use clusters::ImportPolicy;
+pub use instances::plane::BackupFormat;
 pub use options::ManagerOptions;
 pub use planes::{PlaneFlags, PlaneFlagsParser};
 pub use start::Manager;

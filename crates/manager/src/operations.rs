@@ -14,20 +14,25 @@ use cluster_client::{
 };
 use instances::directory::{InstanceDirectory, InstanceEntry};
 use instances::import::{self, EndpointPolicy};
+use instances::plane::Connection;
 use jiff::Timestamp;
 use manager_kinds::annotations::{IMPORT_KUBECONFIG, MODE, Mode, RESTARTED_AT};
-use manager_kinds::grants::PlatformRole;
+use manager_kinds::grants::{InstanceRole, PlatformRole};
 use manager_kinds::instance::{LABEL_KEEP, LABEL_MANAGED_BY, MANAGED_BY};
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
+use object::builtin;
 use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
-use object::{GroupVersionKind, GroupVersionResource, Object, Status, conditions, time};
+use object::{GroupVersionKind, Object, Status, conditions, time};
 use serde_json::{Value, json};
 
 use crate::access::Rights;
+use crate::proxy::{prepare_member_user, prepare_namespaces};
 use crate::tokens::AccessTokens;
 
 const FIELD_MANAGER: &str = "flotilla";
+/// Any path below which requests reach a member.
+const MEMBER_PATH: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/member/proxy";
 const READY_POLL: Duration = Duration::from_millis(20);
 /// Secret with the kubeconfig of an imported instance, as `NAME-import`.
 const IMPORT_SECRET_SUFFIX: &str = "import";
@@ -92,8 +97,29 @@ impl Operations {
         let access = self.rights.instance_access(user, &entry.name());
         let running = self.directory.connect(&entry).await;
         let running = running.ok_or_else(|| Status::unavailable(format!("the instance {name} is not running")))?;
+        prepare_namespaces(&running, &access).await;
+        if let Connection::Remote(remote) = &running.connection
+            && !remote.can_impersonate
+        {
+            if access.role == Some(InstanceRole::Admin) {
+                return Ok(running.admin.clone());
+            }
+            let text =
+                "the credential of this imported instance may not impersonate users: only administrators can use it";
+            return Err(Status::new(403, "Forbidden", text));
+        }
         let acting = crate::identity::in_instance(user, &access);
         running.client_as(authenticated(&acting)).map_err(Status::internal)
+    }
+
+    /// Lets members of an instance accept a user before the user's first request to one.
+    pub async fn prepare_member_user(&self, user: &User, name: &str) -> Result<(), Status> {
+        let entry = self.visible_instance(user, name)?;
+        let access = self.rights.instance_access(user, &entry.name());
+        match &entry.running {
+            Some(running) => prepare_member_user(running, MEMBER_PATH, user, &access).await,
+            None => Ok(()),
+        }
     }
 
     /// Creates an instance from a spec, in the default namespace.
@@ -122,7 +148,7 @@ impl Operations {
             Object::new(&GroupVersionKind::new("", "v1", "Secret"), Some(INSTANCE_NAMESPACE), &secret_name);
         secret.set_label(LABEL_MANAGED_BY, MANAGED_BY);
         secret.set(&["data", IMPORT_KEY], STANDARD.encode(kubeconfig));
-        let secrets = GroupVersionResource::new("", "v1", "secrets");
+        let secrets = builtin::secrets();
         let options = || WriteOptions::managed_by(FIELD_MANAGER);
         client.create(ResourceRef::within(&secrets, INSTANCE_NAMESPACE), secret, options()).await?;
         let mut instance = KARMADAS.object(INSTANCE_NAMESPACE, name);
@@ -155,7 +181,7 @@ impl Operations {
         self.patch(user, name, json!({"metadata": {"annotations": {RESTARTED_AT: now}}})).await
     }
 
-    async fn patch(&self, user: &User, name: &str, patch: Value) -> Result<Arc<Object>, Status> {
+    pub async fn patch(&self, user: &User, name: &str, patch: Value) -> Result<Arc<Object>, Status> {
         let entry = self.visible_instance(user, name)?;
         let client = self.client_as(user).map_err(Status::internal)?;
         let target = ResourceRef::of(&KARMADAS.gvr(), &entry.object);
@@ -218,7 +244,7 @@ impl Operations {
     }
 }
 
-fn authenticated(user: &User) -> User {
+pub fn authenticated(user: &User) -> User {
     let mut user = user.clone();
     if !user.in_group(AUTHENTICATED_GROUP) {
         user.groups.push(AUTHENTICATED_GROUP.to_owned());

@@ -2,6 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use instances::plane::BackupFormat;
 
 use crate::clusters::ImportPolicy;
 use crate::planes::PlaneFlagsParser;
@@ -19,6 +22,10 @@ pub struct ManagerOptions {
     pub server_command: Vec<String>,
     /// Rules for imported control planes and clusters.
     pub clusters: ImportPolicy,
+    /// Answer requests of gRPC reflection.
+    pub grpc_reflection: bool,
+    /// Reads and writes backups of instances. The command line owns their format.
+    pub backups: Option<Arc<dyn BackupFormat>>,
 }
 
 impl ManagerOptions {
@@ -28,6 +35,8 @@ impl ManagerOptions {
             plane_flags,
             server_command: Vec::new(),
             clusters: ImportPolicy::default(),
+            grpc_reflection: false,
+            backups: None,
         }
     }
 }

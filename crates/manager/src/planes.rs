@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_client::User;
 use control_plane::ControlPlane;
-use instances::plane::{Connection, Ended, PlaneFactory, PlaneRequest, PlaneTask, StartedPlane};
+use instances::plane::{BackupFormat, Connection, Ended, PlaneFactory, PlaneRequest, PlaneTask, StartedPlane};
 
 const ADMIN: (&str, &[&str]) = ("flotilla-manager", &["system:masters", "system:authenticated"]);
 
@@ -25,6 +25,7 @@ pub type PlaneFlagsParser = Arc<dyn Fn(PlaneFlags) -> anyhow::Result<control_pla
 pub struct Planes {
     pub parse: PlaneFlagsParser,
     pub server_command: Vec<String>,
+    pub backups: Option<Arc<dyn BackupFormat>>,
 }
 
 #[async_trait]
@@ -59,6 +60,10 @@ impl PlaneFactory for Planes {
         });
         let connection = Connection::InProcess(server);
         Ok(StartedPlane { connection, admin, kubeconfig: Some(kubeconfig), address: Some(address), task })
+    }
+
+    fn backups(&self) -> Option<Arc<dyn BackupFormat>> {
+        self.backups.clone()
     }
 
     fn server_command(&self) -> Vec<String> {

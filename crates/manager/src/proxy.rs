@@ -22,6 +22,9 @@ use object::Status;
 use object::request::User;
 
 use crate::access::Rights;
+use crate::audit_trail::{AuditTrail, AuditedRequest, is_recorded};
+use crate::revocation::{Revocations, StillAllowed};
+use crate::tokens::{self, AccessTokens};
 use crate::{forward, identity};
 
 pub const PREFIX: &str = "/instances/";
@@ -34,6 +37,9 @@ const PREPARED_FOR: Duration = Duration::from_secs(30);
 pub struct InstanceProxy {
     pub directory: InstanceDirectory,
     pub rights: Rights,
+    pub tokens: Arc<AccessTokens>,
+    pub audit: Arc<AuditTrail>,
+    pub revocations: Revocations,
 }
 
 #[async_trait]
@@ -45,6 +51,36 @@ impl Mount for InstanceProxy {
     async fn serve(&self, _server: &Arc<Server>, request: MountRequest) -> Result<Response<Body>, Status> {
         let MountRequest { incoming, peer, user } = request;
         let (name, path) = split(&incoming.uri)?;
+        let is_read = incoming.info.is_read_only() && !forwarding::wants_upgrade(&incoming);
+        let (began, action) = (Instant::now(), format!("{} {}", incoming.method, path_only(&path)));
+        let (source, caller) = (peer.address.ip(), user.clone());
+        let answered = self.answer((&name, path), peer, user, incoming).await;
+        let (code, message) = match &answered {
+            Ok(response) => (response.status().as_u16(), ""),
+            Err(status) => (status.code, status.message.as_str()),
+        };
+        if is_recorded(is_read, code) {
+            let (user, instance, took) = (caller.as_deref(), name.as_str(), began.elapsed());
+            self.audit.note(&AuditedRequest { user, source, action, instance, code, message, took });
+        }
+        answered
+    }
+}
+
+/// The path without its query, which may contain secrets of the caller.
+fn path_only(path: &str) -> &str {
+    path.split('?').next().unwrap_or_default()
+}
+
+impl InstanceProxy {
+    async fn answer(
+        &self,
+        (name, path): (&str, String),
+        peer: Arc<Peer>,
+        user: Option<Arc<User>>,
+        incoming: Incoming,
+    ) -> Result<Response<Body>, Status> {
+        let name = name.to_owned();
         let entry = self.directory.find(&name);
         let Some(user) = user else { return self.serve_own_credential(entry, path, peer, incoming).await };
         let missing = || Status::not_found(&KARMADAS.gvr().group_resource(), &name);
@@ -56,11 +92,28 @@ impl Mount for InstanceProxy {
         let running = self.running(&entry).await?;
         prepare_namespaces(&running, &access).await;
         prepare_member_user(&running, &path, &user, &access).await?;
-        serve_as(&running, &path, (&user, &access), peer, incoming).await
+        let (bearer, full) = (tokens::bearer(&incoming.headers), incoming.uri.path().to_owned());
+        let response = serve_as(&running, &path, (&user, &access), peer, incoming).await?;
+        let still_allowed = self.still_allowed(name, user, access, (bearer, full));
+        Ok(response.map(|body| self.revocations.guard(body, still_allowed)))
     }
-}
 
-impl InstanceProxy {
+    /// Checks again whether a caller has the same rights, and whether its token is still valid.
+    fn still_allowed(
+        &self,
+        name: String,
+        user: Arc<User>,
+        access: InstanceAccess,
+        (bearer, path): (Option<String>, String),
+    ) -> StillAllowed {
+        let (rights, tokens) = (self.rights.clone(), Arc::clone(&self.tokens));
+        Box::new(move || {
+            let has_same = rights.instance_access(&user, &name) == access;
+            let (tokens, bearer, path) = (Arc::clone(&tokens), bearer.clone(), path.clone());
+            Box::pin(async move { has_same && tokens.is_valid(bearer.as_deref(), &path).await })
+        })
+    }
+
     /// Lets an instance in this process authenticate a caller that the manager does not know.
     async fn serve_own_credential(
         &self,
@@ -148,7 +201,7 @@ fn rewritten(
 }
 
 /// Lets members accept a user before the user's first request to a member. Clients retry after the 429.
-async fn prepare_member_user(
+pub async fn prepare_member_user(
     running: &RunningInstance,
     path: &str,
     user: &User,
@@ -171,7 +224,7 @@ async fn prepare_member_user(
 }
 
 /// Binds the groups of single namespaces to roles in the instance, where a namespace exists.
-async fn prepare_namespaces(running: &RunningInstance, access: &InstanceAccess) {
+pub async fn prepare_namespaces(running: &RunningInstance, access: &InstanceAccess) {
     for namespace in access.namespaces.keys() {
         let is_known = running.namespaces.lock().get(namespace).is_some_and(|at| at.elapsed() < PREPARED_FOR);
         if is_known {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api_host::{Additions, ApiHost, Storage};
+use apiserver::auth::TokenRules;
 use apiserver::server::Handlers;
 use cluster_client::{ClusterClient, User};
 use instances::data_dir::InstanceDirs;
@@ -15,19 +16,28 @@ use instances::running::RunningInstances;
 use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use web_console::activity::RecentActivity;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
+use web_console::history::MetricsHistory;
+use web_console::rows::SortedRows;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::access::Rights;
 use crate::accounts::Accounts;
 use crate::admission::{GrantRules, InstanceRules, InventoryRules};
+use crate::api::{ApiGateway, ManagerApi};
+use crate::audit_trail::AuditTrail;
+use crate::binding_intake::{BindingIntake, SignedPushEndpoint};
 use crate::clusters::ClusterImport;
 use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
 use crate::operations::Operations;
 use crate::options::ManagerOptions;
 use crate::planes::Planes;
 use crate::proxy::InstanceProxy;
+use crate::registry::InstanceRegistry;
+use crate::revocation::Revocations;
 use crate::tokens::AccessTokens;
+use crate::webhooks::Webhooks;
 use crate::{bootstrap, role_sync};
 
 const CONTROLLERS: (&str, &[&str]) = ("flotilla-manager", &["system:masters", "system:authenticated"]);
@@ -50,33 +60,22 @@ pub struct Manager {
 impl Manager {
     /// Returns when the API answers. Instances start in the background.
     pub async fn start(options: ManagerOptions) -> anyhow::Result<Self> {
-        let ManagerOptions { mut host, plane_flags, server_command, clusters } = options;
-        let endpoints = clusters.endpoints;
-        let factory: Arc<dyn PlaneFactory> = Arc::new(Planes { parse: plane_flags, server_command });
+        let ManagerOptions { mut host, plane_flags, server_command, clusters, grpc_reflection, backups } = options;
+        let (endpoints, shares_storage) = (clusters.endpoints, matches!(host.storage, Storage::Etcd(_)));
+        let factory: Arc<dyn PlaneFactory> =
+            Arc::new(Planes { parse: plane_flags, server_command, backups: backups.clone() });
         let tokens = Arc::new(AccessTokens::default());
         host.issued_tokens = Some(tokens.clone());
-        let shares_storage = matches!(host.storage, Storage::Etcd(_));
         let (dirs, bind) = (InstanceDirs::new(&host.data_dir), host.bind.ip());
-        let additions = Additions {
-            kinds: manager_kinds::kinds(),
-            objects: bootstrap::objects(),
-            judges: Vec::new(),
-            admission: vec![
-                Box::new(InstanceRules { factory: Arc::clone(&factory) }),
-                Box::new(InventoryRules),
-                Box::new(GrantRules),
-            ],
-        };
-        let open = ApiHost::open(&host, additions).await?;
+        let open = ApiHost::open(&host, additions(&factory)).await?;
         let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;
         let stop = CancellationToken::new();
         let rights = Rights::start(&client, &stop);
         tokens.connect(client.clone(), rights.clone());
-        let accounts = Accounts::new(client.clone(), rights.clone());
         let deps = LifecycleDeps {
             client: client.clone(),
             factory,
-            dirs,
+            dirs: dirs.clone(),
             manager_url: open.url.clone(),
             manager_ca_pem: open.certificates.ca_pem(),
             bind,
@@ -85,7 +84,15 @@ impl Manager {
         };
         let lifecycle = Lifecycle::new(deps, &stop);
         let directory = InstanceDirectory::new(lifecycle.clone());
-        let proxy = InstanceProxy { directory: directory.clone(), rights: rights.clone() };
+        let audit = Arc::new(AuditTrail::default());
+        let revocations = Revocations::start(&rights, &client, &stop);
+        let proxy = InstanceProxy {
+            directory: directory.clone(),
+            rights: rights.clone(),
+            tokens: Arc::clone(&tokens),
+            audit: Arc::clone(&audit),
+            revocations: revocations.clone(),
+        };
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
             url: open.url.clone(),
@@ -95,20 +102,27 @@ impl Manager {
             tokens,
             endpoints,
         });
-        let console = Arc::new(WebConsole::of_manager());
-        let serving = open.serve(Handlers {
-            extensions: vec![
-                Box::new(KubeconfigEndpoint { operations: Arc::clone(&operations) }),
-                Box::new(LoginEndpoint { operations: Arc::clone(&operations), accounts }),
-                Box::new(ConsolePages { console: Arc::clone(&console) }),
-                Box::new(ConsoleTickets { console: Arc::clone(&console) }),
-            ],
-            authenticators: vec![Box::new(SessionCookies { console })],
-            mounts: vec![Box::new(proxy)],
-            ..Handlers::default()
-        })?;
+        let registry = InstanceRegistry::new(&client, lifecycle.karmadas(), rights.workspaces(), &stop);
+        let webhooks = Webhooks::new(&client, &registry.registrations, endpoints, &stop);
+        let api = ManagerApi {
+            operations: Arc::clone(&operations),
+            accounts: Arc::new(Accounts::new(client.clone(), rights.clone())),
+            system: client.clone(),
+            repeated: Default::default(),
+            page_key: pki::token::random_bearer_token()?.expose().to_owned(),
+            oidc_issuer: host.oidc.as_ref().map(|oidc| issuer_of(&oidc.rules)),
+            audit,
+            dirs,
+            backups,
+            backup_turn: Default::default(),
+            registrations: registry.registrations.clone(),
+            webhooks: webhooks.clone(),
+            intake: BindingIntake::new(&client, &webhooks),
+        };
+        let handlers = handlers(&open, Arc::new(api), (grpc_reflection, revocations), proxy)?;
+        let serving = open.serve(handlers)?;
         let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
-        let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, client };
+        let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, registry, webhooks, client };
         let controllers = start_controllers(&serving, work, shares_storage, &stop)?;
         let (address, kubeconfig) = (serving.address, serving.kubeconfig.clone());
         rights.synced().await;
@@ -131,11 +145,60 @@ impl Manager {
     }
 }
 
+/// The kinds, objects and rules of the manager's API.
+fn additions(factory: &Arc<dyn PlaneFactory>) -> Additions {
+    Additions {
+        kinds: manager_kinds::kinds(),
+        objects: bootstrap::objects(),
+        judges: Vec::new(),
+        admission: vec![
+            Box::new(InstanceRules { factory: Arc::clone(factory) }),
+            Box::new(InventoryRules),
+            Box::new(GrantRules),
+        ],
+    }
+}
+
+/// The paths of the manager besides its Kubernetes API.
+fn handlers<L>(
+    open: &ApiHost<L>,
+    api: Arc<ManagerApi>,
+    (reflects, revocations): (bool, Revocations),
+    proxy: InstanceProxy,
+) -> anyhow::Result<Handlers> {
+    let (console, history) = console_of(open, &api.system);
+    let (operations, accounts) = (Arc::clone(&api.operations), Arc::clone(&api.accounts));
+    Ok(Handlers {
+        extensions: vec![
+            Box::new(KubeconfigEndpoint { operations: Arc::clone(&operations) }),
+            Box::new(LoginEndpoint { operations, accounts }),
+            Box::new(SignedPushEndpoint { intake: api.intake.clone() }),
+            Box::new(ApiGateway::new(api, reflects, revocations)?),
+            Box::new(ConsolePages { console: Arc::clone(&console) }),
+            Box::new(ConsoleTickets { console: Arc::clone(&console) }),
+            Box::new(history),
+            Box::new(RecentActivity),
+            Box::new(SortedRows),
+        ],
+        authenticators: vec![Box::new(SessionCookies { console })],
+        mounts: vec![Box::new(proxy)],
+        ..Handlers::default()
+    })
+}
+
+/// The web console and the samples it shows.
+fn console_of<L>(open: &ApiHost<L>, client: &ClusterClient) -> (Arc<WebConsole>, MetricsHistory) {
+    let console = WebConsole::of_manager(client.clone(), &open.certificates.service_account_key);
+    (Arc::new(console), MetricsHistory::start(&open.server))
+}
+
 /// The controllers of the manager.
 struct Work {
     lifecycle: Lifecycle,
     rights: Rights,
     clusters: ClusterImport,
+    registry: InstanceRegistry,
+    webhooks: Webhooks,
     client: ClusterClient,
 }
 
@@ -148,12 +211,13 @@ fn start_controllers(
 ) -> anyhow::Result<JoinHandle<()>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let Work { lifecycle, rights, clusters, client } = work;
+    let Work { lifecycle, rights, clusters, registry, webhooks, client } = work;
     let elected = client.clone();
     let run = move |cancel: CancellationToken| {
         let core = core_controllers::run(clients.clone(), parameters.clone(), cancel.clone());
         let statistics = instances::statistics::run(client.clone(), Arc::clone(lifecycle.running()), cancel.clone());
         let roles = role_sync::run(client.clone(), rights.clone(), cancel.clone());
+        let (registry, webhooks) = (registry.clone().run(cancel.clone()), webhooks.clone().run(cancel.clone()));
         let inventory = clusters.clone().run(cancel.clone());
         let instances = lifecycle.clone().run(cancel);
         async move {
@@ -162,6 +226,8 @@ fn start_controllers(
             running.spawn(statistics);
             running.spawn(roles);
             running.spawn(inventory);
+            running.spawn(registry);
+            running.spawn(webhooks);
             running.spawn(instances);
             while let Some(ended) = running.join_next().await {
                 if let Err(error) = ended {
@@ -177,4 +243,11 @@ fn start_controllers(
     let elector = LeaderElector::new(LeaderElection::new(LEASE.0, LEASE.1, &candidate), elected, clock);
     let stop = stop.clone();
     Ok(tokio::spawn(async move { elector.run_terms(stop, |term| run(term.cancel)).await }))
+}
+
+fn issuer_of(rules: &TokenRules) -> String {
+    match rules {
+        TokenRules::Flags(rules) => rules.issuer.clone(),
+        TokenRules::Configured(rules) => rules.issuer.clone(),
+    }
 }

@@ -5,8 +5,10 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef, WriteOptions};
+use http::{HeaderMap, header};
 use jiff::Timestamp;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
+use object::builtin;
 use object::request::User;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status, time};
 use pki::token::{constant_time_eq, hash, random_bearer_token, random_lowercase};
@@ -51,7 +53,7 @@ pub struct AccessTokens {
 }
 
 fn secrets() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "secrets")
+    builtin::secrets()
 }
 
 fn target(id: &str) -> ResourceRef {
@@ -114,6 +116,14 @@ impl AccessTokens {
         client.delete(target(id), Default::default()).await.map(drop)
     }
 
+    /// Returns false for a token that was revoked or has expired; requests without one depend on other credentials.
+    pub async fn is_valid(&self, token: Option<&str>, path: &str) -> bool {
+        match token {
+            None => true,
+            Some(token) => self.check(token, path).await.is_ok(),
+        }
+    }
+
     async fn check(&self, token: &str, path: &str) -> Result<User, String> {
         let (client, rights) = self.deps().map_err(|status| status.to_string())?;
         let body = token.strip_prefix(PREFIX).ok_or("not an access token")?;
@@ -148,6 +158,13 @@ impl AccessTokens {
         let groups = groups.map(str::to_owned).collect();
         Ok(User { name: user.to_owned(), uid: text("uid").to_owned(), groups, extra: Default::default() })
     }
+}
+
+/// Returns the access token of a request, if it has one.
+pub fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let token = value.strip_prefix("Bearer ").filter(|token| token.starts_with(PREFIX))?;
+    Some(token.to_owned())
 }
 
 /// A token for one instance is valid below its path only.

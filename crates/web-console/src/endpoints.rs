@@ -9,17 +9,22 @@ use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, Method, Response, header};
+use jiff::Timestamp;
 use object::Status;
 use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
 use pki::token::{Secret, random_bearer_token};
 use serde_json::{Value, json};
 
-use crate::{CONSOLE_PATH, WebConsole, assets, origin, pages, sessions, tickets};
+use crate::{CONSOLE_PATH, WebConsole, assets, oidc, origin, pages, sessions, tickets};
 
 const LOGIN: &str = "/console/api/login";
 const LOGOUT: &str = "/console/api/logout";
 const SESSION: &str = "/console/api/session";
+const WAYS: &str = "/console/api/ways";
+const OIDC_BEGIN: &str = "/console/api/oidc/begin";
+const OIDC_CALLBACK: &str = "/console/api/oidc/callback";
+const CALLS: [&str; 6] = [LOGIN, LOGOUT, SESSION, WAYS, OIDC_BEGIN, OIDC_CALLBACK];
 const API: &str = "/console/api/";
 const TICKETS: &str = "v1alpha1/console/tickets";
 
@@ -30,12 +35,11 @@ pub struct ConsolePages {
 
 impl ConsolePages {
     /// Opens a session for the user of a bearer token, a client certificate or a ticket.
-    fn login(&self, request: &ExtensionRequest) -> Result<Response<Body>, Status> {
+    async fn login(&self, request: &ExtensionRequest) -> Result<Response<Body>, Status> {
         let headers = &request.incoming.headers;
         origin::check(headers).map_err(forbidden)?;
-        let now = Instant::now();
         let (user, token) = match ticket(headers) {
-            Some(ticket) => self.console.tickets.redeem(ticket, now).ok_or_else(|| {
+            Some(ticket) => self.console.tickets.redeem(ticket, Instant::now()).ok_or_else(|| {
                 let text = "the sign-in link was used before or has expired; `flotilla console` prints a new one";
                 Status::new(401, "Unauthorized", text)
             })?,
@@ -48,13 +52,7 @@ impl ConsolePages {
                 (Arc::clone(&request.user), token.map(Secret::new))
             }
         };
-        if let Some(former) = origin::session_cookie(headers) {
-            self.console.sessions.close(former);
-        }
-        let id = random_bearer_token().map_err(Status::internal)?;
-        self.console.sessions.open(&id, Arc::clone(&user), token, now);
-        tracing::info!(user = user.name, "signed in to the console");
-        let cookie = format!("{}={}; {COOKIE_ATTRIBUTES}", origin::cookie_name(headers), id.expose());
+        let cookie = open_session(&self.console, headers, Arc::clone(&user), token).await?;
         with_cookie(respond::value(200, &self.describe(&user)), &cookie)
     }
 
@@ -67,10 +65,16 @@ impl ConsolePages {
         })
     }
 
-    fn logout(&self, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    /// The ways to sign in, for callers who have not yet done so.
+    fn ways(&self, server: &Server) -> Value {
+        let oidc = server.oidc().map(|issuer| json!({"issuer": issuer.issuer()}));
+        json!({"oidc": oidc, "password": self.console.manages_instances})
+    }
+
+    async fn logout(&self, headers: &HeaderMap) -> Result<Response<Body>, Status> {
         origin::check(headers).map_err(forbidden)?;
         if let Some(id) = origin::session_cookie(headers) {
-            self.console.sessions.close(id);
+            self.console.sessions.close(id).await;
         }
         let cookie = format!("{}=; Max-Age=0; {COOKIE_ATTRIBUTES}", origin::cookie_name(headers));
         with_cookie(respond::value(200, &json!({})), &cookie)
@@ -83,6 +87,12 @@ impl Extension for ConsolePages {
         path.starts_with(CONSOLE_PATH) || path == CONSOLE_PATH.trim_end_matches('/')
     }
 
+    /// A browser that opens the server's address is sent to the console; other clients get the list of paths.
+    fn handles_page(&self, path: &str, headers: &HeaderMap) -> bool {
+        let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("text/html"));
+        path == "/" && headers.get(header::ACCEPT).is_some_and(accepts)
+    }
+
     fn judges_callers(&self) -> bool {
         true
     }
@@ -91,19 +101,20 @@ impl Extension for ConsolePages {
         true
     }
 
-    async fn serve(&self, _server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
+    async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
         let headers = &request.incoming.headers;
         match (request.incoming.info.path.as_str(), &request.incoming.method) {
-            (LOGIN, &Method::POST) => self.login(&request),
-            (LOGOUT, &Method::POST) => self.logout(headers),
+            (LOGIN, &Method::POST) => self.login(&request).await,
+            (LOGOUT, &Method::POST) => self.logout(headers).await,
+            (WAYS, &Method::GET) => Ok(respond::value(200, &self.ways(server))),
+            (OIDC_BEGIN, &Method::GET) => oidc::begin(server, headers).await,
+            (OIDC_CALLBACK, &Method::GET) => oidc::finish(&self.console, server, &request).await,
             (SESSION, &Method::GET) if is_authenticated(&request.user) => {
                 Ok(respond::value(200, &self.describe(&request.user)))
             }
             (SESSION, &Method::GET) => Err(Status::unauthorized()),
             (path, &Method::GET | &Method::HEAD) if !path.starts_with(API) => pages::serve(path, headers),
-            (path, _) if path.starts_with(API) && ![LOGIN, LOGOUT, SESSION].contains(&path) => {
-                Ok(respond::no_such_page())
-            }
+            (path, _) if path.starts_with(API) && !CALLS.contains(&path) => Ok(respond::no_such_page()),
             _ => Err(Status::method_not_served()),
         }
     }
@@ -146,6 +157,22 @@ impl Extension for ConsoleTickets {
         });
         Ok(respond::value(201, &answer))
     }
+}
+
+/// Opens a session in place of the one the browser had, and returns its cookie.
+pub(crate) async fn open_session(
+    console: &WebConsole,
+    headers: &HeaderMap,
+    user: Arc<User>,
+    token: Option<Secret>,
+) -> Result<String, Status> {
+    if let Some(former) = origin::session_cookie(headers) {
+        console.sessions.close(former).await;
+    }
+    let id = random_bearer_token().map_err(Status::internal)?;
+    tracing::info!(user = user.name, "signed in to the console");
+    console.sessions.open(&id, user, token, Timestamp::now()).await;
+    Ok(format!("{}={}; {COOKIE_ATTRIBUTES}", origin::cookie_name(headers), id.expose()))
 }
 
 const COOKIE_ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Strict";

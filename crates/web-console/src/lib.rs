@@ -3,30 +3,39 @@
 //! The page itself is public and holds no data. A browser signs in with a bearer token, a client certificate or a one-time
 //! ticket, and gets a session cookie. With it the page calls the ordinary Kubernetes API in the rights of its user.
 
+pub mod activity;
 mod assets;
 pub mod endpoints;
+pub mod history;
+mod oidc;
 mod origin;
 mod pages;
+pub mod rows;
+mod samples;
+mod session_store;
 mod sessions;
 mod tickets;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use apiserver::auth::{Auth, RequestAuthenticator};
 use apiserver::resources::Resources;
 use async_trait::async_trait;
+use cluster_client::ClusterClient;
 use http::HeaderMap;
+use jiff::Timestamp;
 use object::request::User;
+use pki::key::PrivateKey;
+use pki::sealing::SealingKey;
 
+use crate::session_store::SessionStore;
 use crate::sessions::Sessions;
 use crate::tickets::Tickets;
 
 /// The path prefix of the console.
 pub const CONSOLE_PATH: &str = "/console/";
 
-/// The sessions and tickets of one control plane. They are kept in memory: a restart signs everyone out.
-#[derive(Default)]
+/// The sessions and tickets of one control plane. Sessions are stored, tickets are kept in memory for a few minutes.
 pub struct WebConsole {
     sessions: Sessions,
     tickets: Tickets,
@@ -35,9 +44,16 @@ pub struct WebConsole {
 }
 
 impl WebConsole {
+    /// The console of a control plane. `client` stores its sessions; all replicas have `shared_key`, which seals them.
+    pub fn of_plane(client: ClusterClient, shared_key: &PrivateKey) -> Self {
+        let key = SealingKey::derive(shared_key.to_pem().as_bytes(), "flotilla console sessions");
+        let sessions = Sessions::stored(SessionStore { client, key });
+        Self { sessions, tickets: Tickets::default(), manages_instances: false }
+    }
+
     /// The console of a manager. The page opens instances below `/console/i/NAME/` and calls `/instances/NAME/` for them.
-    pub fn of_manager() -> Self {
-        Self { manages_instances: true, ..Self::default() }
+    pub fn of_manager(client: ClusterClient, shared_key: &PrivateKey) -> Self {
+        Self { manages_instances: true, ..Self::of_plane(client, shared_key) }
     }
 }
 
@@ -58,14 +74,14 @@ impl RequestAuthenticator for SessionCookies {
         if let Err(reason) = origin::check(headers) {
             return Some(Err(reason.to_owned()));
         }
-        let Some(session) = self.console.sessions.find(id, Instant::now()) else {
+        let Some(session) = self.console.sessions.find(id, Timestamp::now()).await else {
             return Some(Err("the session has ended".to_owned()));
         };
         // A token that was revoked after the sign-in ends the session.
         if let Some(token) = &session.token
             && !matches!(auth.review_token(resources, token.expose(), &[]).await, Ok(Some(_)))
         {
-            self.console.sessions.close(id);
+            self.console.sessions.close(id).await;
             return Some(Err("the token of the session is no longer valid".to_owned()));
         }
         Some(Ok(session.user))

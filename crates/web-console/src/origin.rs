@@ -9,21 +9,36 @@ use http::{HeaderMap, header};
 /// The header of every request the console sends.
 pub const CONSOLE_HEADER: &str = "x-flotilla-console";
 
-const COOKIE_PREFIX: &str = "__Host-flotilla-session";
+const SESSION_COOKIE: &str = "__Host-flotilla-session";
+const ATTEMPT_COOKIE: &str = "__Host-flotilla-oidc";
 
-/// The name of the session cookie. Cookies are shared by all ports of a host, so that the name contains the port: two control
-/// planes on one host must not sign each other's users out.
+/// The name of the session cookie.
 pub fn cookie_name(headers: &HeaderMap) -> String {
+    with_port(SESSION_COOKIE, headers)
+}
+
+/// The name of the cookie of a sign-in at an OIDC issuer that has begun.
+pub fn attempt_cookie_name(headers: &HeaderMap) -> String {
+    with_port(ATTEMPT_COOKIE, headers)
+}
+
+/// Cookies are shared by all ports of a host, so that the name contains the port: two control planes on one host must not
+/// sign each other's users out.
+fn with_port(prefix: &str, headers: &HeaderMap) -> String {
     let port = host(headers).and_then(|host| host.rsplit_once(':')).map(|(_, port)| port);
     match port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())) {
-        Some(port) => format!("{COOKIE_PREFIX}-{port}"),
-        None => COOKIE_PREFIX.to_owned(),
+        Some(port) => format!("{prefix}-{port}"),
+        None => prefix.to_owned(),
     }
 }
 
 /// The value of the session cookie.
 pub fn session_cookie(headers: &HeaderMap) -> Option<&str> {
-    let name = cookie_name(headers);
+    cookie(headers, &cookie_name(headers))
+}
+
+/// The value of a cookie, unless it is empty.
+pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(key, value)| *key == name && !value.is_empty()).map(|(_, value)| value)
@@ -49,7 +64,7 @@ pub fn check(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// HTTP/2 has no `Host` header; the server adds it from the authority.
-fn host(headers: &HeaderMap) -> Option<&str> {
+pub fn host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST).and_then(|value| value.to_str().ok())
 }
 

@@ -108,7 +108,17 @@ impl Lifecycle {
         let PlaneSpec { flags, etcd, ca_secret, has_own_port, .. } = plane;
         format!(
             "{:?}",
-            (settings.mode, flags, etcd, ca_secret, has_own_port, &settings.expose, &settings.import, versions)
+            (
+                settings.mode,
+                flags,
+                etcd,
+                ca_secret,
+                has_own_port,
+                &settings.expose,
+                &settings.import,
+                &settings.restore,
+                versions
+            )
         )
     }
 }

@@ -5,6 +5,7 @@
 
 mod gather;
 mod removal;
+mod restore;
 mod start;
 
 use std::net::IpAddr;

@@ -31,6 +31,10 @@ impl Lifecycle {
                 dirs.discard(uid, name, Timestamp::now()).map_err(ReconcileError::other)?
             }
         };
+        // Backups of a kept plane stay where they are.
+        if !keeps_plane {
+            dirs.discard_backups(uid, name, Timestamp::now()).map_err(ReconcileError::other)?;
+        }
         if let Some(directory) = moved {
             tracing::info!(instance = %ObjectKey::of(instance), directory = %directory.display(), "moved the data of a deleted instance");
         }

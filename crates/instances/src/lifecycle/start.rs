@@ -10,7 +10,7 @@ use cluster_client::ResourceRef;
 use jiff::Timestamp;
 use manager_kinds::annotations::Mode;
 use manager_kinds::spec::ExternalEtcd;
-use object::GroupVersionResource;
+use object::builtin;
 use pki::authority::CertificateAuthority;
 use pki::key_dir;
 use reconcile::ObjectKey;
@@ -23,7 +23,7 @@ use crate::{import, process, rights, secrets};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// File with the port that an instance keeps.
-const PORT_FILE: &str = "port";
+pub(super) const PORT_FILE: &str = "port";
 
 impl Lifecycle {
     pub(super) async fn start(&self, gathered: &Gathered) -> Result<RunningInstance, String> {
@@ -31,6 +31,7 @@ impl Lifecycle {
         let began = Instant::now();
         let (mut fingerprint, mut restarted_at) = (gathered.fingerprint.clone(), settings.restarted_at.clone());
         let directory = self.deps.dirs.of(instance.uid());
+        self.restore(gathered, &directory).await?;
         let started = match settings.mode {
             Mode::Imported => self.connect_import(gathered).await?,
             Mode::InProcess => {
@@ -51,7 +52,10 @@ impl Lifecycle {
             },
         };
         let identity = identity(&started).await?;
-        if let Some(other) = self.deps.running.other_of(&identity, instance.uid()) {
+        // A restored copy has the identity of its original; it runs in safe mode.
+        let is_copy = settings.restore.is_some();
+        let other = self.deps.running.other_of(&identity, instance.uid());
+        if let Some(other) = other.filter(|other| !is_copy && !other.is_copy) {
             started.task.stop().await;
             return Err(format!("the same control plane is already the instance {}", other.key));
         }
@@ -75,6 +79,7 @@ impl Lifecycle {
             started_at: Timestamp::now(),
             start_millis: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
             identity,
+            is_copy,
             kubernetes_version: version["gitVersion"].as_str().unwrap_or_default().to_owned(),
             task: started.task,
             activity: Activity::default(),
@@ -169,7 +174,7 @@ impl Lifecycle {
 
 /// Returns the UID of the plane's namespace kube-system, which identifies the plane.
 async fn identity(started: &StartedPlane) -> Result<String, String> {
-    let namespaces = GroupVersionResource::new("", "v1", "namespaces");
+    let namespaces = builtin::namespaces();
     let found = started.admin.get(ResourceRef::cluster(&namespaces, "kube-system")).await;
     found.map(|namespace| namespace.uid().to_owned()).map_err(|status| format!("its API does not answer: {status}"))
 }

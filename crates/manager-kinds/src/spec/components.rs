@@ -37,7 +37,10 @@ pub fn read_all(reading: &mut SpecReading, instance: &Object) {
         reading.flag("descheduler", true);
     }
     if instance.get(&["spec", "components", "karmadaMetricsAdapter"]).is_some() {
-        reading.ignore(&root.child("karmadaMetricsAdapter"), "has no effect yet: there is no metrics adapter");
+        reading.ignore(
+            &root.child("karmadaMetricsAdapter"),
+            "has no effect: the metrics adapter is part of the control plane",
+        );
     }
     for component in Component::ALL {
         extra_args::read(reading, instance, *component);

@@ -80,7 +80,7 @@ fn components_are_translated_ignored_or_refused() {
         &[],
     );
     check(component("karmadaDescheduler", json!({})), "--descheduler=true", &[], &[]);
-    check(component("karmadaMetricsAdapter", json!({})), "", &["no metrics adapter"], &[]);
+    check(component("karmadaMetricsAdapter", json!({})), "", &["part of the control plane"], &[]);
     check(component("karmadaScheduler", json!({"imageTag": "v1.19.0"})), "", &["Karmada 1.18"], &[]);
     check(component("karmadaScheduler", json!({"imageTag": "v1.18.2"})), "", &[], &[]);
     check(component("karmadaWebhook", json!({"podDisruptionBudgetConfig": {}})), "", &[], &["exactly one"]);

@@ -1,0 +1,310 @@
+//! `WorkloadService`: workloads with their clusters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::work::RESOURCE_BINDINGS;
+use async_trait::async_trait;
+use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
+use futures::future::join_all;
+use jiff::Timestamp;
+use manager_api::*;
+use object::{GroupVersionResource, Object, Status, conditions, time};
+use serde_json::{Value, json};
+use transcode::errors::failed_precondition;
+
+use super::convert::{created, labels};
+use super::lists::{ListRequest, page};
+use super::policies::{placed, policy_text};
+use super::{ApiCaller, ManagerApi};
+
+const FIELD_MANAGER: &str = "flotilla-console";
+const KINDS: [(&str, &str, &str); 5] = [
+    ("apps", "deployments", "Deployment"),
+    ("apps", "statefulsets", "StatefulSet"),
+    ("apps", "daemonsets", "DaemonSet"),
+    ("batch", "jobs", "Job"),
+    ("batch", "cronjobs", "CronJob"),
+];
+/// Time for the answer of one cluster.
+const CLUSTER_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn gvr(resource: &str) -> Result<GroupVersionResource, Status> {
+    let found = KINDS.iter().find(|(_, plural, _)| *plural == resource);
+    let names: Vec<&str> = KINDS.iter().map(|(_, plural, _)| *plural).collect();
+    let (group, plural, _) =
+        found.ok_or_else(|| Status::bad_request(format!("resource: must be one of {}", names.join(", "))))?;
+    Ok(GroupVersionResource::new(*group, "v1", *plural))
+}
+
+fn resource_of(kind: &str) -> &'static str {
+    KINDS.iter().find(|(_, _, known)| *known == kind).map_or("", |(_, plural, _)| plural)
+}
+
+fn message(workload: &Object, binding: Option<&Object>, version: String) -> Workload {
+    let number = |path: &[&str]| workload.i64_at(path).unwrap_or_default();
+    let (replicas, ready) = match workload.kind() {
+        "DaemonSet" => (number(&["status", "desiredNumberScheduled"]), number(&["status", "numberReady"])),
+        "Job" => (workload.i64_at(&["spec", "completions"]).unwrap_or(1), number(&["status", "succeeded"])),
+        "CronJob" => (0, 0),
+        _ => (workload.i64_at(&["spec", "replicas"]).unwrap_or(1), number(&["status", "readyReplicas"])),
+    };
+    let paused = ["paused", "suspend"].iter().any(|field| workload.bool_at(&["spec", field]) == Some(true));
+    Workload {
+        resource: resource_of(workload.kind()).to_owned(),
+        kind: workload.kind().to_owned(),
+        namespace: workload.namespace().to_owned(),
+        name: workload.name().to_owned(),
+        uid: workload.uid().to_owned(),
+        etag: workload.resource_version().to_owned(),
+        labels: labels(workload),
+        replicas,
+        ready_replicas: ready,
+        paused,
+        clusters: binding.map(clusters).unwrap_or_default(),
+        create_time: created(workload),
+        version,
+        policy: binding.map(policy_text).unwrap_or_default(),
+    }
+}
+
+fn clusters(binding: &Object) -> Vec<WorkloadCluster> {
+    let states = binding.items(&["status", "aggregatedStatus"]);
+    let shown = placed(binding).map(|(name, replicas)| {
+        let state = states.iter().find(|state| state["clusterName"] == name).unwrap_or(&Value::Null);
+        let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
+        let health = text("health");
+        WorkloadCluster {
+            name: name.to_owned(),
+            replicas,
+            applied: state["applied"].as_bool() == Some(true),
+            health: if health.is_empty() { "Unknown".to_owned() } else { health },
+            message: text("appliedMessage"),
+        }
+    });
+    shown.collect()
+}
+
+/// Bindings by the object they place.
+async fn bindings_of(client: &ClusterClient, namespace: &str) -> HashMap<(String, String, String), Arc<Object>> {
+    let scope = match namespace {
+        "" => ResourceRef::all(&RESOURCE_BINDINGS.gvr()),
+        namespace => ResourceRef::within(&RESOURCE_BINDINGS.gvr(), namespace),
+    };
+    // Without the right to read bindings, workloads are shown without clusters.
+    let list = client.list_all(scope, ListOptions::default()).await.map(|list| list.items).unwrap_or_default();
+    let key = |binding: &Object| {
+        let text = |field: &str| binding.str_at(&["spec", "resource", field]).to_owned();
+        (text("kind"), text("namespace"), text("name"))
+    };
+    list.into_iter().map(|binding| (key(&binding), binding)).collect()
+}
+
+fn key(workload: &Object) -> (String, String, String) {
+    (workload.kind().to_owned(), workload.namespace().to_owned(), workload.name().to_owned())
+}
+
+/// The name of a workload in a request.
+struct Named<'a> {
+    instance: &'a str,
+    namespace: &'a str,
+    resource: &'a str,
+    name: &'a str,
+}
+
+impl ManagerApi {
+    async fn workload(
+        &self,
+        caller: &ApiCaller,
+        named: &Named<'_>,
+    ) -> Result<(ClusterClient, Workload, Arc<Object>), Status> {
+        let gvr = gvr(named.resource)?;
+        let client = self.operations.instance_client(&caller.user, named.instance).await?;
+        let found = client.get(ResourceRef::namespaced(&gvr, named.namespace, named.name)).await?;
+        let bindings = bindings_of(&client, named.namespace).await;
+        let version = self.version_of(named.instance, found.resource_version());
+        let shown = message(&found, bindings.get(&key(&found)).map(|binding| &**binding), version);
+        Ok((client, shown, found))
+    }
+
+    async fn patch_workload(
+        &self,
+        caller: &ApiCaller,
+        named: &Named<'_>,
+        patch: Value,
+        dry_run: bool,
+    ) -> Result<Workload, Status> {
+        let gvr = gvr(named.resource)?;
+        let client = self.operations.instance_client(&caller.user, named.instance).await?;
+        let target = ResourceRef::namespaced(&gvr, named.namespace, named.name);
+        let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        let patched = client.patch(target, Patch::merge(patch), options).await?;
+        let bindings = bindings_of(&client, named.namespace).await;
+        let version = self.version_of(named.instance, patched.resource_version());
+        Ok(message(&patched, bindings.get(&key(&patched)).map(|binding| &**binding), version))
+    }
+
+    async fn set_paused(
+        &self,
+        caller: &ApiCaller,
+        named: Named<'_>,
+        is_paused: bool,
+        dry_run: bool,
+    ) -> Result<Workload, Status> {
+        let field = match named.resource {
+            "deployments" => "paused",
+            "jobs" | "cronjobs" => "suspend",
+            other => return Err(failed_precondition(format!("{other} cannot be paused"))),
+        };
+        self.patch_workload(caller, &named, json!({"spec": {field: is_paused}}), dry_run).await
+    }
+}
+
+#[async_trait]
+impl WorkloadService<ApiCaller> for ManagerApi {
+    async fn list_workloads(
+        &self,
+        caller: &ApiCaller,
+        request: ListWorkloadsRequest,
+    ) -> Result<ListWorkloadsResponse, Status> {
+        self.reached(&caller.user, &request.at_least)?;
+        let client = self.operations.instance_client(&caller.user, &request.instance).await?;
+        let wanted = super::query::Query::parse(&request.filter, Timestamp::now())?.kinds;
+        let (mut workloads, mut version) = (Vec::new(), String::new());
+        for (group, plural, kind) in KINDS {
+            let is_wanted = |name: &String| {
+                let name = name.to_lowercase();
+                plural.starts_with(&name) || kind.eq_ignore_ascii_case(&name) || super::search::is_short(&name, plural)
+            };
+            if !wanted.is_empty() && !wanted.iter().any(is_wanted) {
+                continue;
+            }
+            let gvr = GroupVersionResource::new(group, "v1", plural);
+            let scope = match request.namespace.as_str() {
+                "" => ResourceRef::all(&gvr),
+                namespace => ResourceRef::within(&gvr, namespace),
+            };
+            let list = client.list_all(scope, ListOptions::default()).await?;
+            version = self.version_of(&request.instance, &list.resource_version);
+            workloads.extend(list.items);
+        }
+        let list = ListRequest {
+            filter: &request.filter,
+            order_by: &request.order_by,
+            page_size: request.page_size,
+            page_token: &request.page_token,
+            page: request.page,
+            scope: format!("workloads {} {} {}", caller.user.name, request.instance, request.namespace),
+        };
+        let found = page(&self.page_key, workloads, &list)?;
+        let bindings = bindings_of(&client, &request.namespace).await;
+        let shown = found.items.iter().map(|workload| {
+            let binding = bindings.get(&key(workload)).map(|binding| &**binding);
+            message(workload, binding, self.version_of(&request.instance, workload.resource_version()))
+        });
+        Ok(ListWorkloadsResponse {
+            workloads: shown.collect(),
+            next_page_token: found.next_page_token,
+            total: found.total,
+            version,
+        })
+    }
+
+    async fn get_workload(&self, caller: &ApiCaller, request: GetWorkloadRequest) -> Result<Workload, Status> {
+        let GetWorkloadRequest { instance, namespace, resource, name } = &request;
+        let (_, workload, _) = self.workload(caller, &Named { instance, namespace, resource, name }).await?;
+        Ok(workload)
+    }
+
+    async fn list_workload_pods(
+        &self,
+        caller: &ApiCaller,
+        request: ListWorkloadPodsRequest,
+    ) -> Result<ListWorkloadPodsResponse, Status> {
+        let ListWorkloadPodsRequest { instance, namespace, resource, name } = &request;
+        let named = Named { instance, namespace, resource, name };
+        let (client, workload, object) = self.workload(caller, &named).await?;
+        let selector = object.get(&["spec", "selector", "matchLabels"]).and_then(Value::as_object);
+        let selector = selector.ok_or_else(|| failed_precondition(format!("{resource} have no selector of pods")))?;
+        let selector: Vec<String> =
+            selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        self.operations.prepare_member_user(&caller.user, instance).await?;
+        let reads = workload.clusters.iter().map(|cluster| {
+            let path = format!(
+                "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy/api/v1/namespaces/{namespace}/pods?labelSelector={}",
+                cluster.name,
+                object::percent::encode(&selector.join(","))
+            );
+            let client = &client;
+            async move {
+                let read = tokio::time::timeout(CLUSTER_TIMEOUT, client.get_json(&path)).await;
+                (&cluster.name, read.unwrap_or_else(|_| Err(Status::timeout("the cluster did not answer in time"))))
+            }
+        });
+        let mut response = ListWorkloadPodsResponse::default();
+        for (cluster, read) in join_all(reads).await {
+            match read {
+                Ok(list) => {
+                    let items = list["items"].as_array().cloned().unwrap_or_default();
+                    response
+                        .pods
+                        .extend(items.into_iter().filter_map(Object::from_value).map(|found| pod(cluster, &found)));
+                }
+                Err(status) => response.unread.push(Unread {
+                    instance: instance.clone(),
+                    cluster: cluster.clone(),
+                    reason: status.message,
+                }),
+            }
+        }
+        Ok(response)
+    }
+
+    async fn restart_workload(&self, caller: &ApiCaller, request: RestartWorkloadRequest) -> Result<Workload, Status> {
+        let RestartWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
+        if !["deployments", "statefulsets", "daemonsets"].contains(&resource.as_str()) {
+            return Err(failed_precondition(format!("{resource} cannot be restarted")));
+        }
+        let now = time::format_seconds(Timestamp::now());
+        let annotations = json!({"kubectl.kubernetes.io/restartedAt": now});
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, *validate_only).await
+    }
+
+    async fn pause_workload(&self, caller: &ApiCaller, request: PauseWorkloadRequest) -> Result<Workload, Status> {
+        let PauseWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
+        self.set_paused(caller, Named { instance, namespace, resource, name }, true, *validate_only).await
+    }
+
+    async fn resume_workload(&self, caller: &ApiCaller, request: ResumeWorkloadRequest) -> Result<Workload, Status> {
+        let ResumeWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
+        self.set_paused(caller, Named { instance, namespace, resource, name }, false, *validate_only).await
+    }
+
+    async fn scale_workload(&self, caller: &ApiCaller, request: ScaleWorkloadRequest) -> Result<Workload, Status> {
+        let ScaleWorkloadRequest { instance, namespace, resource, name, replicas, validate_only } = &request;
+        if *replicas < 0 {
+            return Err(Status::bad_request("replicas: must not be negative"));
+        }
+        if !["deployments", "statefulsets"].contains(&resource.as_str()) {
+            return Err(failed_precondition(format!("{resource} cannot be scaled")));
+        }
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, *validate_only).await
+    }
+}
+
+fn pod(cluster: &str, pod: &Object) -> WorkloadPod {
+    let restarts =
+        pod.items(&["status", "containerStatuses"]).iter().filter_map(|status| status["restartCount"].as_i64());
+    WorkloadPod {
+        cluster: cluster.to_owned(),
+        name: pod.name().to_owned(),
+        phase: pod.str_at(&["status", "phase"]).to_owned(),
+        ready: conditions::is_true(pod, "Ready"),
+        node: pod.str_at(&["spec", "nodeName"]).to_owned(),
+        restarts: i32::try_from(restarts.sum::<i64>()).unwrap_or(i32::MAX),
+        create_time: created(pod),
+    }
+}
