@@ -15,22 +15,6 @@ pub struct AbsentArgs {
     arguments: Vec<OsString>,
 }
 
-pub fn init(console: &Console) -> anyhow::Result<()> {
-    let program = &console.program;
-    bail!(
-        "the control plane does not need a host cluster. Start it with `{program} server`, start a testbed with three \
-         members with `{program} up`, or install it in a cluster with the Helm chart in deploy/charts/"
-    )
-}
-
-pub fn deinit(console: &Console) -> anyhow::Result<()> {
-    let program = &console.program;
-    bail!(
-        "nothing was installed in a host cluster. Delete a testbed with `{program} down --delete`. For a control plane, \
-         stop `{program} server` and delete the files in its --data-dir; the default ~/.flotilla also contains testbeds"
-    )
-}
-
 pub fn addons(console: &Console) -> anyhow::Result<()> {
     let program = &console.program;
     bail!(

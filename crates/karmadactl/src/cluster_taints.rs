@@ -5,6 +5,8 @@ use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::Object;
 use serde_json::{Value, json};
 
+use crate::outcome::DryRun;
+
 /// Heartbeats update the same object, so a guarded write can lose a race; several in a row are unlikely.
 const TRIES_MAX: u32 = 10;
 
@@ -13,16 +15,17 @@ const TRIES_MAX: u32 = 10;
 pub async fn change<T>(
     client: &ClusterClient,
     name: &str,
-    dry_run: bool,
+    dry_run: DryRun,
     plan: impl Fn(&Object) -> anyhow::Result<(T, Option<Vec<Value>>)>,
 ) -> anyhow::Result<T> {
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
+    let options = WriteOptions { dry_run: dry_run == DryRun::Server, ..WriteOptions::default() };
     let mut tries = 1;
     loop {
         let cluster = client.get(target.clone()).await?;
         let (word, taints) = plan(&cluster)?;
-        let Some(taints) = taints.filter(|_| !dry_run) else { return Ok(word) };
-        match client.patch(target.clone(), patch_of(&cluster, taints), WriteOptions::default()).await {
+        let Some(taints) = taints.filter(|_| dry_run != DryRun::Client) else { return Ok(word) };
+        match client.patch(target.clone(), patch_of(&cluster, taints), options.clone()).await {
             Ok(_) => return Ok(word),
             Err(status) if status.is_conflict() && tries < TRIES_MAX => tries += 1,
             Err(status) => return Err(status.into()),
@@ -60,7 +63,7 @@ mod tests {
             lost.then(|| Status::conflict(&CLUSTERS.gvr().group_resource(), "m1", "the object has been modified"))
         });
         let taint = json!({"key": "a", "effect": "NoSchedule"});
-        let result = change(&api.client(), "m1", false, |_| Ok(((), Some(vec![taint.clone()])))).await;
+        let result = change(&api.client(), "m1", DryRun::None, |_| Ok(((), Some(vec![taint.clone()])))).await;
         assert_eq!(result.is_ok(), succeeds, "{conflicts} conflicts: {result:?}");
         let cluster = api.client().get(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.unwrap();
         assert_eq!(cluster.items(&["spec", "taints"]).len(), usize::from(succeeds));

@@ -43,8 +43,13 @@ impl Console {
 
     /// Prints a part of the result.
     pub fn print(&self, text: &str) -> std::io::Result<()> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Prints bytes as they are, such as logs.
+    pub fn print_bytes(&self, bytes: &[u8]) -> std::io::Result<()> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(text.as_bytes())?;
+        out.write_all(bytes)?;
         out.flush()
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster_taints;
 use crate::console::Console;
+use crate::outcome::DryRun;
 use crate::plane::{PlaneArgs, PlaneClient};
 
 const NODES: Resource = Resource::cluster("", "v1", "Node", "nodes");
@@ -61,9 +62,10 @@ struct CommonArgs {
     cluster: Option<String>,
     #[command(flatten)]
     plane: PlaneArgs,
-    /// Print what would be done, without doing it
-    #[arg(long)]
-    dry_run: bool,
+    /// `client` prints what would be done, `server` sends it without storing it
+    #[arg(long, value_enum, default_value_t = DryRun::None, num_args = 0..=1, require_equals = true,
+          default_missing_value = "client", value_name = "MODE")]
+    dry_run: DryRun,
 }
 
 pub async fn cordon(console: &Console, args: CordonArgs) -> anyhow::Result<()> {
@@ -110,20 +112,21 @@ async fn set_nodes_cordoned(
     console: &Console,
     member: &ClusterClient,
     cordoned: bool,
-    dry_run: bool,
+    dry_run: DryRun,
 ) -> anyhow::Result<()> {
     let done = if cordoned { "cordoned" } else { "uncordoned" };
-    let suffix = if dry_run { " (dry run)" } else { "" };
+    let suffix = dry_run.suffix();
+    let options = WriteOptions { dry_run: dry_run == DryRun::Server, ..WriteOptions::default() };
     for node in member.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?.items {
         let name = node.name();
         if node.bool_at(&["spec", "unschedulable"]).unwrap_or(false) == cordoned {
             console.line(format!("node/{name} already {done}"))?;
             continue;
         }
-        if !dry_run {
+        if dry_run != DryRun::Client {
             let unschedulable = if cordoned { Value::Bool(true) } else { Value::Null };
             let patch = Patch::merge(json!({"spec": {"unschedulable": unschedulable}}));
-            member.patch(ResourceRef::cluster(&NODES.gvr(), name), patch, WriteOptions::default()).await?;
+            member.patch(ResourceRef::cluster(&NODES.gvr(), name), patch, options.clone()).await?;
         }
         console.line(format!("node/{name} {done}{suffix}"))?;
     }
@@ -135,7 +138,7 @@ async fn set_cordoned(
     client: &ClusterClient,
     name: &str,
     cordoned: bool,
-    dry_run: bool,
+    dry_run: DryRun,
 ) -> anyhow::Result<()> {
     let done = if cordoned { "cordoned" } else { "uncordoned" };
     let already = cluster_taints::change(client, name, dry_run, |cluster| {
@@ -143,11 +146,7 @@ async fn set_cordoned(
         Ok((taints.is_none(), taints))
     })
     .await?;
-    let (before, after) = match (already, dry_run) {
-        (true, _) => ("already ", ""),
-        (false, true) => ("", " (dry run)"),
-        (false, false) => ("", ""),
-    };
+    let (before, after) = if already { ("already ", "") } else { ("", dry_run.suffix()) };
     console.line(format!("{name} cluster {before}{done}{after}"))?;
     Ok(())
 }
@@ -187,7 +186,7 @@ mod tests {
     async fn check(taints: Value, cordoned: bool, said: &str, then: Value) {
         let api = with_cluster(taints);
         let (console, out, _) = testing::console();
-        set_cordoned(&console, &api.client(), "m1", cordoned, false).await.unwrap();
+        set_cordoned(&console, &api.client(), "m1", cordoned, DryRun::None).await.unwrap();
         assert_eq!(out.text(), said);
         let cluster = api.client().get(ResourceRef::cluster(&CLUSTERS.gvr(), "m1")).await.unwrap();
         assert_eq!(cluster.get(&["spec", "taints"]).cloned().unwrap_or(json!([])), then);
@@ -208,7 +207,7 @@ mod tests {
     async fn a_dry_run_changes_nothing() {
         let api = with_cluster(json!([]));
         let (console, out, _) = testing::console();
-        set_cordoned(&console, &api.client(), "m1", true, true).await.unwrap();
+        set_cordoned(&console, &api.client(), "m1", true, DryRun::Client).await.unwrap();
         assert_eq!(out.text(), "m1 cluster cordoned (dry run)\n");
         assert_eq!(api.calls(), ["get clusters /m1"]);
     }

@@ -18,14 +18,15 @@ use serde_json::Value;
 
 use crate::Exit;
 use crate::console::Console;
+use crate::download;
 use crate::manifests::{self, Manifest};
 use crate::plane::PlaneArgs;
 use crate::{tabs, yaml};
 
 /// Validate and test interpreter customization before applying it to the control plane.
 ///
-/// With --check the scripts are loaded but not run. With --operation one rule is run on the given objects. No server is
-/// contacted.
+/// With --check the scripts are loaded but not run. With --operation one rule is run on the given objects. No
+/// control plane is contacted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +48,7 @@ Examples:
   # Run the statusAggregation rule, with the status of members from standard input
   flotilla interpret -f customization.yml --operation aggregateStatus --observed-file observed.yml --status-file -")]
 pub struct InterpretArgs {
-    /// File or directory of customizations, or - for standard input, in YAML or JSON
+    /// File, directory or URL of customizations, or - for standard input, in YAML or JSON
     #[arg(short = 'f', long, value_name = "FILE")]
     filename: Vec<String>,
     /// Read directories recursively
@@ -82,12 +83,15 @@ pub struct InterpretArgs {
     plane: PlaneArgs,
 }
 
-pub fn run(console: &Console, args: &InterpretArgs) -> anyhow::Result<()> {
+pub async fn run(console: &Console, args: &InterpretArgs) -> anyhow::Result<()> {
     if args.filename.is_empty() {
         bail!("must specify -f FILE: the customizations to interpret");
     }
+    if args.edit && args.filename.iter().any(|path| download::is_url(path)) {
+        bail!("--edit writes the file back: download the URL of -f to a file first");
+    }
     let is_new = args.edit && args.filename.iter().all(|path| path != "-" && !std::path::Path::new(path).exists());
-    let manifests = if is_new { Vec::new() } else { manifests::read_all(&args.filename, args.recursive)? };
+    let manifests = if is_new { Vec::new() } else { manifests::read_all(&args.filename, args.recursive).await? };
     if args.check {
         let (report, has_failed) = check_all(&manifests);
         console.print(&report)?;
@@ -96,7 +100,7 @@ pub fn run(console: &Console, args: &InterpretArgs) -> anyhow::Result<()> {
     if args.edit {
         return edit::run(console, &args.filename, manifests, args.show_doc);
     }
-    execute(console, args, manifests)
+    execute(console, args, manifests).await
 }
 
 /// Returns the output of `--check`, and whether there are errors.
@@ -148,7 +152,7 @@ fn as_customization(manifest: Manifest) -> anyhow::Result<Object> {
     Ok(object)
 }
 
-fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) -> anyhow::Result<()> {
+async fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) -> anyhow::Result<()> {
     let Some(operation) = &args.operation else {
         bail!("operation is not set for executing; use --operation OPERATION, or --check")
     };
@@ -160,9 +164,9 @@ fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) ->
         manifests.into_iter().map(|manifest| as_customization(manifest).map(Arc::new)).collect();
     let customizations = customizations.context("fail to get customization object")?;
     let inputs = Inputs {
-        desired: one_object(args.desired_file.as_ref()).context("fail to get desired object")?,
-        observed: one_object(args.observed_file.as_ref()).context("fail to get observed object")?,
-        items: status_items(args.status_file.as_ref()).context("fail to get status items")?,
+        desired: one_object(args.desired_file.as_ref()).await.context("fail to get desired object")?,
+        observed: one_object(args.observed_file.as_ref()).await.context("fail to get observed object")?,
+        items: status_items(args.status_file.as_ref()).await.context("fail to get status items")?,
         replicas: args.desired_replica.into(),
     };
     match check::run_all(&customizations, operation, &inputs, Timestamp::now(), environment::system()) {
@@ -179,9 +183,9 @@ fn execute(console: &Console, args: &InterpretArgs, manifests: Vec<Manifest>) ->
     Ok(())
 }
 
-fn one_object(path: Option<&String>) -> anyhow::Result<Option<Object>> {
+async fn one_object(path: Option<&String>) -> anyhow::Result<Option<Object>> {
     let Some(path) = path else { return Ok(None) };
-    let mut objects = manifests::read_objects(std::slice::from_ref(path), false)?;
+    let mut objects = manifests::read_objects(std::slice::from_ref(path), false).await?;
     match objects.len() {
         1 => Ok(objects.pop()),
         count => Err(anyhow!("get {count} objects, expect one at most")),
@@ -189,10 +193,10 @@ fn one_object(path: Option<&String>) -> anyhow::Result<Option<Object>> {
 }
 
 /// Reads one item per document, or a list of items.
-fn status_items(path: Option<&String>) -> anyhow::Result<Vec<AggregatedStatusItem>> {
+async fn status_items(path: Option<&String>) -> anyhow::Result<Vec<AggregatedStatusItem>> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let mut items: Vec<AggregatedStatusItem> = Vec::new();
-    for Manifest { source, value } in manifests::read_all(std::slice::from_ref(path), false)? {
+    for Manifest { source, value } in manifests::read_all(std::slice::from_ref(path), false).await? {
         let values = match value {
             Value::Array(values) => values,
             one => vec![one],
@@ -237,7 +241,7 @@ spec:
 ";
 
     /// Runs a line with `@name` replaced by the files of the test.
-    fn check(files: &[(&str, &str)], line: &str) -> (String, String, String) {
+    async fn check(files: &[(&str, &str)], line: &str) -> (String, String, String) {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).unwrap();
@@ -248,13 +252,13 @@ spec:
         });
         let args = Line::parse_from(["interpret".to_owned()].into_iter().chain(words)).args;
         let (console, out, err) = testing::console();
-        let error = run(&console, &args).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        let error = run(&console, &args).await.err().map(|error| format!("{error:#}")).unwrap_or_default();
         (out.text(), err.text(), error)
     }
 
-    #[test]
-    fn a_check_names_the_rules_that_are_broken() {
-        let (out, _, error) = check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml --check");
+    #[tokio::test]
+    async fn a_check_names_the_rules_that_are_broken() {
+        let (out, _, error) = check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml --check").await;
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(
             lines[..4],
@@ -267,24 +271,26 @@ spec:
         assert_eq!(error, "exit code 1");
     }
 
-    #[test]
-    fn what_is_no_customization_is_said() {
+    #[tokio::test]
+    async fn objects_of_other_kinds_are_reported() {
         let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n";
-        let (out, _, error) = check(&[("c.yaml", text)], "-f @c.yaml --check");
+        let (out, _, error) = check(&[("c.yaml", text)], "-f @c.yaml --check").await;
         assert!(out.ends_with("not a ResourceInterpreterCustomization, got apps/v1, Kind=Deployment\n"), "{out}");
         assert_eq!(error, "exit code 1");
-        let (_, _, error) = check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml --operation fly");
+        let (_, _, error) = check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml --operation fly").await;
         assert!(error.starts_with("operation fly is not supported. Use one of: Retain, InterpretReplica"), "{error}");
-        assert!(check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml").2.starts_with("operation is not set for executing"));
+        assert!(
+            check(&[("c.yaml", CUSTOMIZATION)], "-f @c.yaml").await.2.starts_with("operation is not set for executing")
+        );
     }
 
-    #[test]
-    fn a_rule_is_run_on_the_object_given() {
+    #[tokio::test]
+    async fn a_rule_is_run_on_the_object_given() {
         let thing = "apiVersion: example.io/v1\nkind: Thing\nmetadata: {name: a}\nspec: {replicas: 3}\n";
         let files = [("c.yaml", CUSTOMIZATION), ("o.yaml", thing)];
-        let (out, _, error) = check(&files, "-f @c.yaml --operation interpretreplica --observed-file @o.yaml");
+        let (out, _, error) = check(&files, "-f @c.yaml --operation interpretreplica --observed-file @o.yaml").await;
         assert_eq!((out.as_str(), error.as_str()), ("---\n# [1/2] replica:\n3\n---\n# [2/2] requires:\nnull\n", ""));
-        let (_, err, error) = check(&files, "-f @c.yaml --operation interpretHealth --observed-file @o.yaml");
+        let (_, err, error) = check(&files, "-f @c.yaml --operation interpretHealth --observed-file @o.yaml").await;
         assert_eq!((err.as_str(), error.as_str()), ("Execute InterpretHealth error: rule is not enabled\n", ""));
     }
 }

@@ -1,21 +1,41 @@
 //! The client commands of a control plane, compatible with karmadactl.
 
 pub mod absent;
+pub mod api_list;
+pub mod apply;
 pub mod cluster_location;
 mod cluster_taints;
+pub mod completion;
 pub mod console;
 pub mod cordon;
+pub mod create;
+mod deinit;
+pub mod delete;
 pub mod describe;
+mod download;
 pub mod durations;
+pub mod edit;
+mod editor;
+pub mod exec;
+pub mod explain;
 pub mod failover;
+mod files;
 pub mod get;
-mod go_template;
+pub mod go_template;
+pub mod init;
 pub mod interpret;
 pub mod join;
-pub mod kubectl;
+mod locate;
+mod log_body;
+pub mod logs;
 mod manifests;
+mod member_target;
 mod membership_progress;
+pub mod metadata;
+mod openapi;
+mod outcome;
 mod output;
+pub mod patch;
 pub mod plane;
 pub mod pod_problem;
 pub mod program;
@@ -24,9 +44,11 @@ pub mod register;
 mod resources;
 pub mod restored;
 mod scope;
+mod selection;
 mod table;
 mod tabs;
 pub mod taint;
+mod terminal;
 pub mod token;
 pub mod top;
 pub mod unjoin;
@@ -39,7 +61,6 @@ use clap::Subcommand;
 use object::yaml;
 
 use crate::console::Console;
-use crate::kubectl::{KubectlArgs, Targets};
 
 /// The client commands.
 #[derive(Subcommand, Debug)]
@@ -60,41 +81,24 @@ pub enum Command {
     Taint(taint::TaintArgs),
     Promote(Box<promote::PromoteArgs>),
     Interpret(Box<interpret::InterpretArgs>),
-    /// Apply manifests to the control plane, and propagate them with -C or --all-clusters (kubectl).
-    Apply(KubectlArgs),
-    /// Create objects in the control plane (kubectl).
-    Create(KubectlArgs),
-    /// Delete objects of the control plane (kubectl).
-    Delete(KubectlArgs),
-    /// Edit an object of the control plane (kubectl).
-    Edit(KubectlArgs),
-    /// Change fields of an object of the control plane (kubectl).
-    Patch(KubectlArgs),
-    /// Change the labels of an object of the control plane (kubectl).
-    Label(KubectlArgs),
-    /// Change the annotations of an object of the control plane (kubectl).
-    Annotate(KubectlArgs),
-    /// Explain the fields of a resource of the control plane or a member (kubectl).
-    Explain(KubectlArgs),
-    /// Print the logs of a pod in a member (kubectl).
-    Logs(KubectlArgs),
-    /// Run a command in a pod of a member (kubectl).
-    Exec(KubectlArgs),
-    /// Attach to a container in a member (kubectl).
-    Attach(KubectlArgs),
-    /// List the resources the control plane or a member serves (kubectl).
-    ApiResources(KubectlArgs),
-    /// List the API versions the control plane or a member serves (kubectl).
-    ApiVersions(KubectlArgs),
+    Apply(Box<apply::ApplyArgs>),
+    Create(Box<create::CreateArgs>),
+    Delete(Box<delete::DeleteArgs>),
+    Edit(Box<edit::EditArgs>),
+    Patch(Box<patch::PatchArgs>),
+    Label(Box<metadata::LabelArgs>),
+    Annotate(Box<metadata::AnnotateArgs>),
+    Explain(Box<explain::ExplainArgs>),
+    Logs(Box<logs::LogsArgs>),
+    Exec(Box<exec::ExecArgs>),
+    Attach(Box<exec::AttachArgs>),
+    ApiResources(Box<api_list::ApiResourcesArgs>),
+    ApiVersions(Box<api_list::ApiVersionsArgs>),
     Top(Box<top::TopArgs>),
     /// List the global options.
     Options,
-    /// Not available: start a control plane with `server`, or a testbed with `up`.
-    #[command(hide = true)]
-    Init(absent::AbsentArgs),
-    /// Not available: stop the control plane, and delete its data directory.
-    #[command(hide = true)]
-    Deinit(absent::AbsentArgs),
+    Init(Box<init::InitArgs>),
+    Deinit(deinit::DeinitArgs),
     /// Not available: the addons of Karmada are part of the control plane.
     #[command(hide = true)]
     Addons(absent::AbsentArgs),
@@ -118,24 +122,24 @@ pub async fn run(console: &Console, command: Command) -> anyhow::Result<()> {
         Command::Uncordon(args) => cordon::uncordon(console, args).await,
         Command::Taint(args) => taint::run(console, args).await,
         Command::Promote(args) => promote::run(console, *args).await,
-        Command::Interpret(args) => interpret::run(console, &args),
-        Command::Apply(args) => kubectl::run(console, "apply", Targets::Placed, args).await,
-        Command::Create(args) => kubectl::run(console, "create", Targets::Plane, args).await,
-        Command::Delete(args) => kubectl::run(console, "delete", Targets::Plane, args).await,
-        Command::Edit(args) => kubectl::run(console, "edit", Targets::Plane, args).await,
-        Command::Patch(args) => kubectl::run(console, "patch", Targets::Plane, args).await,
-        Command::Label(args) => kubectl::run(console, "label", Targets::Plane, args).await,
-        Command::Annotate(args) => kubectl::run(console, "annotate", Targets::Plane, args).await,
-        Command::Explain(args) => kubectl::run(console, "explain", Targets::PlaneOrMember, args).await,
-        Command::Logs(args) => kubectl::run(console, "logs", Targets::Member, args).await,
-        Command::Exec(args) => kubectl::run(console, "exec", Targets::Member, args).await,
-        Command::Attach(args) => kubectl::run(console, "attach", Targets::Member, args).await,
-        Command::ApiResources(args) => kubectl::run(console, "api-resources", Targets::PlaneOrMember, args).await,
-        Command::ApiVersions(args) => kubectl::run(console, "api-versions", Targets::PlaneOrMember, args).await,
+        Command::Interpret(args) => interpret::run(console, &args).await,
+        Command::Apply(args) => apply::run(console, *args).await,
+        Command::Create(args) => create::run(console, *args).await,
+        Command::Delete(args) => delete::run(console, *args).await,
+        Command::Edit(args) => edit::run(console, *args).await,
+        Command::Patch(args) => patch::run(console, *args).await,
+        Command::Label(args) => metadata::label(console, *args).await,
+        Command::Annotate(args) => metadata::annotate(console, *args).await,
+        Command::Explain(args) => explain::run(console, *args).await,
+        Command::Logs(args) => logs::run(console, *args).await,
+        Command::Exec(args) => exec::exec(console, *args).await,
+        Command::Attach(args) => exec::attach(console, *args).await,
+        Command::ApiResources(args) => api_list::resources(console, *args).await,
+        Command::ApiVersions(args) => api_list::versions(console, *args).await,
         Command::Top(args) => top::run(console, *args).await,
         Command::Options => absent::options(console),
-        Command::Init(_) => absent::init(console),
-        Command::Deinit(_) => absent::deinit(console),
+        Command::Init(args) => init::run(console, *args).await,
+        Command::Deinit(args) => deinit::run(console, args).await,
         Command::Addons(_) => absent::addons(console),
         Command::Version(args) => version::run(console, &args),
     }

@@ -7,8 +7,13 @@ use anyhow::{Context, bail};
 use object::Object;
 use serde_json::Value;
 
+use crate::download;
+use crate::files::FileObject;
+
 /// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The source of manifests from the standard input, as kubectl names it.
+const STDIN: &str = "STDIN";
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 /// A document and its source.
@@ -31,25 +36,36 @@ impl Manifest {
 }
 
 /// Reads all objects in files; lists are expanded.
-pub fn read_objects(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Object>> {
-    let mut objects: Vec<Object> = Vec::new();
-    for manifest in read_all(paths, recursive)? {
+pub async fn read_objects(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Object>> {
+    let objects = read_sources(paths, recursive).await?;
+    Ok(objects.into_iter().map(|found| found.object).collect())
+}
+
+/// Reads all objects in files and at URLs, with their sources; lists are expanded.
+pub async fn read_sources(paths: &[String], recursive: bool) -> anyhow::Result<Vec<FileObject>> {
+    expand(read_all(paths, recursive).await?)
+}
+
+fn expand(manifests: Vec<Manifest>) -> anyhow::Result<Vec<FileObject>> {
+    let mut objects: Vec<FileObject> = Vec::new();
+    for manifest in manifests {
+        let source = manifest.source.clone();
         let is_list = manifest.value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         match (is_list, manifest.value["items"].as_array()) {
             (true, Some(items)) => {
                 for item in items {
-                    let one = Manifest { source: manifest.source.clone(), value: item.clone() };
-                    objects.push(one.into_object()?);
+                    let one = Manifest { source: source.clone(), value: item.clone() };
+                    objects.push(FileObject { source: source.clone(), object: one.into_object()? });
                 }
             }
-            _ => objects.push(manifest.into_object()?),
+            _ => objects.push(FileObject { source, object: manifest.into_object()? }),
         }
     }
     Ok(objects)
 }
 
 /// Reads all documents of all files in order, without empty ones.
-pub fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
+pub async fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifest>> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for path in paths {
         if path == "-" {
@@ -59,9 +75,9 @@ pub fn read_all(paths: &[String], recursive: bool) -> anyhow::Result<Vec<Manifes
                 .take(FILE_BYTES_MAX)
                 .read_to_string(&mut text)
                 .context("cannot read standard input")?;
-            manifests.extend(documents(&text, "standard input")?);
-        } else if path.starts_with("http://") || path.starts_with("https://") {
-            bail!("{path}: manifests are not downloaded; use `curl -fsSL {path} | … -f -`");
+            manifests.extend(documents(&text, STDIN)?);
+        } else if download::is_url(path) {
+            manifests.extend(documents(&download::fetch(path).await?, path)?);
         } else {
             for file in files_in(Path::new(path), recursive)? {
                 manifests.extend(documents(&read_file(&file)?, &file.display().to_string())?);
@@ -153,8 +169,8 @@ mod tests {
         assert_eq!(kinds, ["ConfigMap", "Secret"]);
     }
 
-    #[test]
-    fn directories_are_read_by_name_and_lists_taken_apart() {
+    #[tokio::test]
+    async fn directories_are_read_by_name_and_lists_taken_apart() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write(
@@ -165,19 +181,18 @@ mod tests {
         write("note.txt", "not: [a manifest");
         std::fs::create_dir(dir.path().join("deep")).unwrap();
         write("deep/c.yml", "apiVersion: v1\nkind: C\n");
-        let read = |recursive| -> Vec<String> {
-            let objects = read_objects(&[dir.path().display().to_string()], recursive).unwrap();
+        let read = async |recursive| -> Vec<String> {
+            let objects = read_objects(&[dir.path().display().to_string()], recursive).await.unwrap();
             objects.iter().map(|object| object.kind().to_owned()).collect()
         };
-        assert_eq!(read(false), ["A", "B1", "B2"]);
-        assert_eq!(read(true), ["A", "B1", "B2", "C"]);
+        assert_eq!(read(false).await, ["A", "B1", "B2"]);
+        assert_eq!(read(true).await, ["A", "B1", "B2", "C"]);
     }
 
-    #[test]
-    fn what_is_no_manifest_is_named() {
-        let error = read_objects(&["/does/not/exist.yaml".into()], false).unwrap_err();
+    #[tokio::test]
+    async fn invalid_manifests_are_named() {
+        let error = read_objects(&["/does/not/exist.yaml".into()], false).await.unwrap_err();
         assert!(format!("{error:#}").contains("/does/not/exist.yaml"), "{error:#}");
         assert!(documents("a: [", "f.yaml").unwrap_err().to_string().starts_with("f.yaml: "));
-        assert!(read_all(&["https://example.com/a.yaml".into()], false).unwrap_err().to_string().contains("curl"));
     }
 }

@@ -131,7 +131,7 @@ pub fn pretty_json(value: &Value) -> String {
 }
 
 /// Sorts the keys of all maps.
-fn sort_keys(value: &Value) -> Value {
+pub fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<(&String, &Value)> = map.iter().collect();
@@ -144,7 +144,7 @@ fn sort_keys(value: &Value) -> Value {
 }
 
 /// `deployment.apps/nginx`.
-fn name_of(object: &Value) -> String {
+pub fn name_of(object: &Value) -> String {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     let group = api_version.split_once('/').map(|(group, _)| group);
     let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_prints_the_same_objects() {
+    fn every_output_format_prints_the_same_objects() {
         let object = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 2}});
         let list = as_list(vec![object("a"), object("b")]);
         let cases = [
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_forms_are_refused_with_the_known_ones() {
+    fn unknown_output_formats_are_refused_with_the_known_ones() {
         assert!("xml".parse::<Format>().unwrap_err().contains("allowed formats are: json, yaml"));
         let template = |format: &str, template| Format::with_template(format.parse().ok(), template);
         assert!(template("go-template", None).is_err());

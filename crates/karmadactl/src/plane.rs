@@ -6,8 +6,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use api::cluster::CLUSTERS;
 use clap::Args;
-use cluster_client::{ClusterClient, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, is_unreachable};
+use cluster_client::remote::connect::{Stream, open_http1_as};
+use cluster_client::remote::credentials::CredentialSource;
+use cluster_client::remote::tls::ClientIdentity;
+use cluster_client::{
+    ClusterClient, Endpoint, Kubeconfig, ListOptions, RemoteConfig, ResourceRef, User, escape, is_unreachable,
+};
 use object::{Object, Status};
+use pod_streams::client::StreamTarget;
 
 /// Kubeconfig of a control plane, in its data directory or in the directory of a testbed.
 const PLANE_CONFIG: &str = "karmada-apiserver.config";
@@ -206,6 +212,44 @@ impl PlaneClient {
         }
     }
 
+    fn remote(&self) -> anyhow::Result<&RemoteConfig> {
+        match &self.access {
+            Access::Remote(remote) => Ok(remote),
+            #[cfg(test)]
+            Access::Given(_) => bail!("no connection in a test"),
+        }
+    }
+
+    /// Opens a connection for one request that is streamed or upgraded, to the control plane or to a member.
+    pub async fn stream(
+        &self,
+        member: Option<&str>,
+        path_and_query: &str,
+    ) -> anyhow::Result<(Box<dyn Stream>, StreamTarget)> {
+        let remote = self.remote()?;
+        let server = match member {
+            Some(cluster) => proxy_url(&remote.server, cluster),
+            None => remote.server.clone(),
+        };
+        let identity = Arc::new(ClientIdentity::default());
+        let credentials = CredentialSource::new(remote.credentials.clone(), Arc::clone(&identity))?;
+        let mut headers = http::HeaderMap::new();
+        if let Some(value) = credentials.authorization().await?.header {
+            headers.insert(http::header::AUTHORIZATION, value);
+        }
+        if let Some(user) = &remote.impersonate {
+            impersonate(&mut headers, user)?;
+        }
+        let uri: http::Uri = server.parse().context("the address of the control plane")?;
+        let target = StreamTarget {
+            host: uri.authority().map(ToString::to_string).unwrap_or_default(),
+            path_and_query: format!("{}{path_and_query}", uri.path().trim_end_matches('/')),
+            headers,
+        };
+        let io = open_http1_as(remote, identity).await.with_context(|| format!("cannot reach {}", self.described))?;
+        Ok((io, target))
+    }
+
     /// Connects to another server with the same credentials and CA.
     pub fn elsewhere(&self, server: &str) -> anyhow::Result<ClusterClient> {
         match &self.access {
@@ -242,6 +286,24 @@ impl PlaneClient {
         }
         error
     }
+}
+
+/// Adds the headers of a kubeconfig that acts as another user.
+fn impersonate(headers: &mut http::HeaderMap, user: &User) -> anyhow::Result<()> {
+    headers.insert("impersonate-user", user.name.parse()?);
+    if !user.uid.is_empty() {
+        headers.insert("impersonate-uid", user.uid.parse()?);
+    }
+    for group in &user.groups {
+        headers.append("impersonate-group", group.parse()?);
+    }
+    for (key, values) in &user.extra {
+        let name: http::HeaderName = format!("impersonate-extra-{}", escape(key)).parse()?;
+        for value in values {
+            headers.append(name.clone(), value.parse()?);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the URL of a member's API in the control plane's proxy.

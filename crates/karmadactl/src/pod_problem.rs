@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_pod_says_why_it_does_not_run() {
+    fn the_status_of_a_pod_has_the_reason() {
         let waiting = |reason: &str| {
             json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "nginx:no", "restartCount": 3,
                 "state": {"waiting": {"reason": reason, "message": "m"}},

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_take_values_too() {
+    fn boolean_flags_accept_values() {
         for (line, expected) in [
             ("join m1 --dry-run", true),
             ("join m1 --dry-run=true", true),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_type_gets_a_hint() {
+    fn a_misspelled_type_gets_a_hint() {
         let error = resolve(&parse(&["deploymnets".into()]).unwrap(), &known()).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -12,7 +12,7 @@ use api::safe_mode::{CONFIRM_PATH, HELD_BACK, Held, REASON, STATE_PATH};
 use api::work::{ANNOTATION_WORK_NAME, ANNOTATION_WORK_NAMESPACE, CONDITION_DISPATCHING, WORKS};
 use bytes::Bytes;
 use clap::Args;
-use cluster_client::{ApiResources, ClusterClient, ListOptions, ResourceRef};
+use cluster_client::{ApiResources, ClusterClient, ListOptions, ResourceRef, is_unreachable};
 use futures::StreamExt;
 use http::Request;
 use object::{Object, Status};
@@ -45,7 +45,7 @@ const USUAL_KINDS: [&str; 10] = [
     "PersistentVolumeClaim",
 ];
 
-/// Show whether the control plane is in safe mode after a restore, the pending changes, and unknown objects in members.
+/// Show whether the control plane is in safe mode after a restore or an import, the pending changes, and unknown objects in members.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -220,13 +220,18 @@ async fn refuse_former(plane: &PlaneClient, restored: &Value) -> anyhow::Result<
     let Some(url) = restored["formerUrl"].as_str() else { return Ok(()) };
     let former = plane.elsewhere(url)?;
     let answer = tokio::time::timeout(FORMER_WAIT, ask(&former, STATE_PATH, "application/json")).await;
-    let Ok(Ok(answer)) = answer else { return Ok(()) };
-    if answer["restored"]["instance"] == restored["instance"] {
+    let is_running = match answer {
+        Ok(Ok(answer)) => answer["restored"]["instance"] != restored["instance"],
+        // A Karmada with the same CA knows the caller and not the path.
+        Ok(Err(status)) => matches!(status.code, 403 | 404) && !is_unreachable(&status),
+        Err(_) => false,
+    };
+    if !is_running {
         return Ok(());
     }
     bail!(
-        "the control plane this backup is of still answers at {url}, with the same keys and the same members: stop it first. \
-         Two planes would undo each other's work. (--force goes on all the same)"
+        "the original control plane still answers at {url}, with the same keys and the same members: stop it first. Two planes \
+         would undo each other's work. (--force goes on all the same)"
     )
 }
 
@@ -235,15 +240,18 @@ fn describe(report: &Report, program: &str) -> String {
         return "The control plane is not in safe mode.\n".to_owned();
     }
     let of = |key: &str| report.restored[key].as_str().unwrap_or("unknown");
-    let mut text = format!(
-        "Safe mode: restored at {} from a backup taken at {} (revision {}).\n",
-        of("restoredAt"),
-        of("backupTakenAt"),
-        report.restored["backupRevision"],
-    );
+    let mut text = match report.restored["importedFrom"].as_str() {
+        Some(origin) => format!("Safe mode: imported at {} from {origin}.\n", of("restoredAt")),
+        None => format!(
+            "Safe mode: restored at {} from a backup taken at {} (revision {}).\n",
+            of("restoredAt"),
+            of("backupTakenAt"),
+            report.restored["backupRevision"],
+        ),
+    };
     text.push_str(&section("Held back until `restore confirm`", &report.held));
     text.push_str(&section(
-        "In members, but not known to this control plane (created after the backup; never deleted)",
+        "In members, but not known to this control plane (created after it was backed up or imported; never deleted)",
         &report.orphans,
     ));
     for cluster in &report.silent {
@@ -275,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn works_say_what_is_held_back_of_them() {
+    fn works_list_the_changes_that_are_held_back() {
         let check = |message: &str, expected: Option<(&str, &str)>| {
             let work = Object::from_value(json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
                 "metadata": {"name": "w", "namespace": "karmada-es-m1"},
@@ -297,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_name_what_and_where() {
+    fn reports_name_object_and_cluster() {
         let held = |action: &str| Held { cluster: "m1".into(), action: action.into(), object: "Job default/j".into() };
         let report = Report {
             on: true,
@@ -309,5 +317,8 @@ mod tests {
         assert!(text.contains("restored at T2 from a backup taken at T1 (revision 7)"), "{text}");
         assert!(text.contains("  m1       delete  Job default/j\n"), "{text}");
         assert!(text.contains("never deleted): none."), "{text}");
+        let imported = Report { restored: json!({"restoredAt": "T2", "importedFrom": "the Karmada at U"}), ..report };
+        let text = describe(&imported, "flotilla");
+        assert!(text.contains("imported at T2 from the Karmada at U."), "{text}");
     }
 }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wide_form_shows_what_the_narrow_one_leaves_out() {
+    fn the_wide_format_has_more_columns() {
         let table = table(&[("Name", 0), ("Ready", 0), ("Node", 1)], &[("a", &["a", "1/1", "n1"])]);
         assert_eq!(table.print(&Look::default()), "NAME   READY\na      1/1\n");
         let wide = Look { wide: true, with_namespace: true, show_labels: true, ..Look::default() };

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_column_ends_it() {
+    fn a_line_without_columns_ends_the_table() {
         let text = "Name:\tnginx\nSpec:\n  Replicas:\t2\n  A:\tb\nKind:\tx\n";
         let expected = "Name:  nginx\nSpec:\n  Replicas:  2\n  A:         b\nKind:        x\n";
         assert_eq!(align(text, DESCRIPTION), expected);

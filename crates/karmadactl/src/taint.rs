@@ -8,6 +8,7 @@ use object::taints::Taint;
 
 use crate::cluster_taints;
 use crate::console::Console;
+use crate::outcome::DryRun;
 use crate::plane::{PlaneArgs, PlaneClient};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -78,6 +79,7 @@ async fn apply(console: &Console, client: &ClusterClient, change: &Change, dry_r
 }
 
 async fn apply_to(client: &ClusterClient, name: &str, change: &Change, dry_run: bool) -> anyhow::Result<&'static str> {
+    let dry_run = if dry_run { DryRun::Client } else { DryRun::None };
     cluster_taints::change(client, name, dry_run, |cluster| {
         let spec: ClusterSpec = api::read(cluster)?;
         let (word, taints) = change.plan(name, &spec.taints)?;
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_and_slips_are_refused() {
+    fn contradictions_and_typos_are_refused() {
         let refused = |text: &str, old: &[&str], expected: &str| {
             assert_eq!(plan(text, false, old).unwrap_err(), expected, "{text}");
         };

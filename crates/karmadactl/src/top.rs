@@ -8,6 +8,7 @@ use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use futures::stream::{self, StreamExt};
+use object::builtin;
 use object::quantity::Quantity;
 use object::{GroupVersionResource, Object, Status};
 
@@ -251,7 +252,7 @@ async fn top_nodes(console: &Console, plane: &PlaneClient, args: &NodesArgs) -> 
             };
             let is_single = args.name.is_some();
             let used = read(&client, target(&metrics("nodes")), options.clone(), is_single).await?;
-            let nodes = GroupVersionResource::new("", "v1", "nodes");
+            let nodes = builtin::nodes();
             let known = read(&client, target(&nodes), options, is_single).await?;
             let all: Vec<Arc<Object>> = known.into_iter().chain(used).collect();
             Answer::Ok(all)
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_summed_over_their_containers_and_say_where_they_are() {
+    fn pods_are_summed_over_containers_and_show_their_cluster() {
         let rows = || vec![("m2".to_owned(), pod("b", "9m", "20Mi")), ("m1".to_owned(), pod("a", "5500000n", "2Mi"))];
         let check = |line: &str, expected: &[&str]| {
             let TopCommand::Pods(args) = parsed(line) else { panic!("{line}") };
@@ -477,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_show_shares_and_those_nobody_measured() {
+    fn nodes_show_percentages_and_missing_metrics() {
         let object = |value| Arc::new(Object::from_value(value).unwrap());
         let rows = || {
             let node = |name: &str| {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_cluster_that_stays_is_an_error_with_the_command_that_forces_it() {
+    async fn a_cluster_that_is_not_removed_is_an_error_with_the_force_command() {
         let (result, _) = check(&[FINALIZER]).await;
         let error = result.unwrap_err();
         assert!(error.starts_with("cluster m1 is not removed after 20s"), "{error}");

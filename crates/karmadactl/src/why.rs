@@ -137,7 +137,7 @@ pub async fn plan(console: &Console, args: PlanArgs) -> anyhow::Result<()> {
     if args.filename.is_empty() {
         bail!("must specify -f FILE: the manifests to plan");
     }
-    let objects = manifests::read_objects(&args.filename, args.recursive)?;
+    let objects = manifests::read_objects(&args.filename, args.recursive).await?;
     if objects.is_empty() {
         bail!("no objects in {}", args.filename.join(", "));
     }
@@ -212,7 +212,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn people_read_text_and_programs_data() {
+    fn results_are_printed_as_text_or_data() {
         let answer = json!({"state": "Done", "text": "all is well\n\n"});
         let check = |format: Option<&str>, expected: &str| {
             let (console, out, _) = testing::console();

@@ -4,12 +4,14 @@
 //! arguments or writes to a terminal; callers implement [`Progress`] to show what happens.
 
 pub mod agent_manifests;
+pub mod cluster_api;
 pub mod cluster_name;
 pub mod credentials;
 mod error;
 pub mod invitation;
 pub mod join;
 mod member_access;
+pub mod plane_manifests;
 mod progress;
 pub mod register;
 pub mod registration;

@@ -133,7 +133,7 @@ impl AgentRights {
         ]);
         let works = json!([
             {"apiGroups": ["work.karmada.io"], "resources": ["works"],
-                "verbs": ["get", "list", "watch", "update", "patch", "delete"]},
+                "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
             {"apiGroups": ["work.karmada.io"], "resources": ["works/status"], "verbs": ["update", "patch"]},
             {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "update", "patch"]},
         ]);

@@ -51,6 +51,11 @@ pub async fn unjoin(options: &UnjoinOptions, progress: &dyn Progress) -> Result<
     let (name, client) = (&options.name, &options.control_plane);
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
     let Some(cluster) = client.find(target.clone()).await? else {
+        // Force asks for the result: the cluster is gone.
+        if options.force && !options.dry_run {
+            progress.note(&format!("cluster({name}) is not in the control plane"));
+            return finish(options, progress).await;
+        }
         return Err(MembershipError::NoSuchCluster(name.clone()));
     };
     if api::read::<ClusterSpec>(&cluster)?.sync_mode == SyncMode::Pull {
@@ -69,6 +74,11 @@ pub async fn unjoin(options: &UnjoinOptions, progress: &dyn Progress) -> Result<
         remove_by_force(client, name, progress).await?;
     }
     progress.note(&format!("cluster({name}) is removed from the control plane"));
+    finish(options, progress).await
+}
+
+/// Cleans up the member of a Cluster that is gone.
+async fn finish(options: &UnjoinOptions, progress: &dyn Progress) -> Result<UnjoinOutcome, MembershipError> {
     if let Some(member) = &options.member {
         clean_member(options, member, progress).await?;
     }

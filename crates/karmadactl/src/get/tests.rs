@@ -139,7 +139,7 @@ async fn check(line: &str, plane: &PlaneClient) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn rows_of_all_clusters_come_in_one_table() {
+async fn rows_of_all_clusters_are_in_one_table() {
     let (out, _, error) = check("deployments -s all -C m1", &plane()).await;
     assert_eq!(error, "");
     let expected = "\
@@ -165,7 +165,7 @@ async fn adoption_of_pods_is_shown_in_the_wide_form_only() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_cannot_be_reached_hides_no_other() {
+async fn an_unreachable_cluster_hides_no_other() {
     let (out, _, error) = check("deployments -s members", &plane()).await;
     assert!(out.contains("nginx   m1"), "{out}");
     let expected = "basic connection test to cluster(m2) failed, please check authorization or network: /api not found";
@@ -173,7 +173,7 @@ async fn a_cluster_that_cannot_be_reached_hides_no_other() {
 }
 
 #[tokio::test]
-async fn several_types_are_told_apart_by_their_kinds() {
+async fn several_types_are_distinguished_by_kind() {
     let (out, _, _) = check("deployments,pods -s members -C m1", &plane()).await;
     assert_eq!(
         out,
@@ -199,7 +199,7 @@ async fn one_object_prints_without_a_list_around_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_in_karmadas_words() {
+async fn errors_have_the_text_of_karmadactl() {
     let cases = [
         ("deployments -s members -C m3,m4", "clusters don't exist: m3,m4"),
         ("gizmos", "cluster(Karmada): the server doesn't have a resource type \"gizmos\""),
@@ -218,7 +218,7 @@ async fn what_is_wrong_is_said_in_karmadas_words() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_said_and_is_no_error() {
+async fn an_empty_result_is_reported_and_is_no_error() {
     let mut empty = canned(&[(DEPLOYMENTS, table(&[])), ("/api/v1/namespaces?limit=500", table(&[]))]);
     empty.clusters = Vec::new();
     let plane = PlaneClient::given(client(empty), []);
@@ -228,7 +228,7 @@ async fn nothing_found_is_said_and_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_the_list_and_then_what_changes() {
+async fn a_watch_shows_the_list_and_then_changes() {
     let mut m1 = canned(&[(DEPLOYMENTS, table(&[("nginx", "4m", true)]))]);
     let mut change = table(&[("other", "0s", false)]);
     // Later events of a server do not repeat the columns.

@@ -11,7 +11,14 @@ use serde_json::Value;
 
 use super::value::{Val, float};
 
+/// Bytes of text one call may take. A loop can double a text again and again.
+const TEXT_MAX: usize = 16 * 1024 * 1024;
+
 pub fn call<'a>(name: &str, arguments: &[Val<'a>]) -> anyhow::Result<Val<'a>> {
+    let text_len = |value: &Val<'_>| if let Val::Text(text) = value { text.len() } else { 0 };
+    if arguments.iter().map(text_len).sum::<usize>() > TEXT_MAX {
+        bail!("error calling {name}: its arguments have more than {TEXT_MAX} bytes of text");
+    }
     let text = |text: String| Val::Text(Cow::Owned(text));
     match (name, arguments) {
         ("not", [one]) => Ok(Val::Bool(!one.is_true())),

@@ -20,6 +20,8 @@ use self::value::Val;
 const OUTPUT_MAX: usize = 256 * 1024 * 1024;
 /// Maximum depth of template calls.
 const CALLS_MAX: usize = 100;
+/// Actions and iterations one template may run. Templates may count to any number, so a time limit is needed.
+const STEPS_MAX: u64 = 10_000_000;
 
 /// A template that can be read.
 #[derive(Clone, Debug)]
@@ -35,9 +37,13 @@ impl GoTemplate {
     }
 
     pub fn render(&self, data: &Value) -> anyhow::Result<String> {
+        self.render_within(data, STEPS_MAX)
+    }
+
+    fn render_within(&self, data: &Value, steps_left: u64) -> anyhow::Result<String> {
         let root = Val::of(data);
-        let mut run =
-            Run { template: self, out: String::new(), variables: vec![("$".to_owned(), root.clone())], calls: 0 };
+        let variables = vec![("$".to_owned(), root.clone())];
+        let mut run = Run { template: self, out: String::new(), variables, calls: 0, steps_left };
         run.nodes(&self.nodes, &root).context("error executing template")?;
         Ok(run.out)
     }
@@ -49,6 +55,7 @@ struct Run<'t, 'a> {
     /// The innermost last.
     variables: Vec<(String, Val<'a>)>,
     calls: usize,
+    steps_left: u64,
 }
 
 /// The way a list of nodes ended.
@@ -62,6 +69,7 @@ enum Flow {
 impl<'a> Run<'_, 'a> {
     fn nodes(&mut self, nodes: &[Node], dot: &Val<'a>) -> anyhow::Result<Flow> {
         for node in nodes {
+            self.step()?;
             let flow = self.node(node, dot)?;
             if flow != Flow::Next {
                 return Ok(flow);
@@ -95,6 +103,12 @@ impl<'a> Run<'_, 'a> {
             Node::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
+    }
+
+    fn step(&mut self) -> anyhow::Result<()> {
+        let left = self.steps_left.checked_sub(1);
+        self.steps_left = left.context("the template runs too many actions and iterations")?;
+        Ok(())
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
@@ -131,22 +145,27 @@ impl<'a> Run<'_, 'a> {
 
     fn range(&mut self, over: &Pipeline, body: &[Node], otherwise: &[Node], dot: &Val<'a>) -> anyhow::Result<Flow> {
         let bare = Pipeline { variables: Vec::new(), ..over.clone() };
-        let items: Vec<(Val<'a>, Val<'a>)> = match self.pipeline(&bare, dot)? {
-            Val::Part(items) => items.iter().enumerate().map(|(place, item)| (number(place), Val::of(item))).collect(),
+        let items: Box<dyn Iterator<Item = (Val<'a>, Val<'a>)> + 'a> = match self.pipeline(&bare, dot)? {
+            Val::Part(items) => Box::new(items.iter().enumerate().map(|(place, item)| (number(place), Val::of(item)))),
             Val::Json(Value::Object(map)) => {
                 let mut entries: Vec<(&String, &Value)> = map.iter().collect();
                 entries.sort_by_key(|(key, _)| key.as_str());
-                entries.into_iter().map(|(key, value)| (Val::Text(key.into()), Val::of(value))).collect()
+                Box::new(entries.into_iter().map(|(key, value)| (Val::Text(key.into()), Val::of(value))))
             }
-            Val::Int(count) => (0..count).map(|count| (Val::Int(count), Val::Int(count))).collect(),
-            Val::Missing => Vec::new(),
+            Val::Int(count) if u64::try_from(count).is_ok_and(|count| count > self.steps_left) => {
+                bail!("range over {count} has too many iterations")
+            }
+            Val::Int(count) => Box::new((0..count).map(|count| (Val::Int(count), Val::Int(count)))),
+            Val::Missing => Box::new(std::iter::empty()),
             other => bail!("range can't iterate over {}", other.show()),
         };
-        if items.is_empty() {
+        let mut items = items.peekable();
+        if items.peek().is_none() {
             return self.scope(otherwise, dot);
         }
         let known = self.variables.len();
         for (key, item) in items {
+            self.step()?;
             match &over.variables[..] {
                 [] => {}
                 [one] => self.bind(one, item.clone(), over.is_assignment)?,

@@ -43,7 +43,7 @@ fn values_print_as_go_prints_them() {
 }
 
 #[test]
-fn actions_do_what_gos_do() {
+fn actions_behave_as_in_go() {
     check("{{range .spec.containers}}{{.name}} {{end}}", "nginx sidecar ");
     check("{{range $i, $c := .spec.containers}}{{$i}}={{$c.name}};{{end}}", "0=nginx;1=sidecar;");
     check("{{range $k, $v := .metadata.labels}}{{$k}}:{{$v}},{{end}}", "a:1,b:2,");
@@ -65,7 +65,7 @@ fn actions_do_what_gos_do() {
 }
 
 #[test]
-fn functions_do_what_gos_and_kubectls_do() {
+fn functions_behave_as_in_go_and_kubectl() {
     check("{{len .spec.containers}} {{len .metadata.name}} {{len .metadata.labels}}", "2 3 2");
     check("{{index .metadata.labels \"a\"}} {{index .spec.containers 0 \"name\"}}", "1 nginx");
     check("{{index .metadata.labels \"zz\"}}", "<no value>");
@@ -89,7 +89,7 @@ fn functions_do_what_gos_and_kubectls_do() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn errors_are_reported() {
     check_error("{{.a.b}}", "nil pointer evaluating interface {}.b");
     check_error("{{.metadata.name.x}}", "can't evaluate field x in type string");
     check_error("{{range .spec.containers}}", "unexpected EOF");
@@ -105,4 +105,24 @@ fn mistakes_are_told() {
     check_error("{{define \"r\"}}{{template \"r\" .}}{{end}}{{template \"r\" .}}", "maximum template depth");
     check_error(&"{{if true}}".repeat(100), "nested too deeply");
     check_error("{{break}}", "outside");
+}
+
+#[test]
+fn endless_templates_are_refused() {
+    check_error(
+        "{{range $x := 1111111111111111111}}a{{end}}",
+        "range over 1111111111111111111 has too many iterations",
+    );
+    check_error("{{range 9223372036854775807}}{{end}}", "too many iterations");
+    check_error("{{$x := `a`}}{{range 100}}{{$x = print $x $x}}{{end}}", "bytes of text");
+    let run = |text: &str| GoTemplate::parse(text).and_then(|parsed| parsed.render_within(&data(), 1_000));
+    assert!(run("{{range 30}}{{range 30}}{{end}}{{end}}").is_ok());
+    for text in [
+        "{{range 900}}{{range 900}}{{end}}{{end}}",
+        &("{{range $.spec.containers}}".repeat(20) + &"{{end}}".repeat(20)),
+        "{{define `r`}}{{if lt (len .) 30}}{{template `r` print . `a`}}{{template `r` print . `b`}}{{end}}{{end}}{{template `r` `a`}}",
+    ] {
+        let error = format!("{:#}", run(text).expect_err(text));
+        assert!(error.contains("too many"), "{text}: {error}");
+    }
 }

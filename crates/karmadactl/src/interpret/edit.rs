@@ -1,8 +1,7 @@
 //! `interpret --edit`: the scripts of a customization as one Lua file in an editor, and back.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use api::config::INTERPRETER_CUSTOMIZATIONS;
@@ -12,6 +11,7 @@ use object::Object;
 use serde_json::Value;
 
 use crate::console::Console;
+use crate::editor;
 use crate::manifests::Manifest;
 use crate::{output, yaml};
 
@@ -87,7 +87,7 @@ pub fn run(console: &Console, paths: &[String], manifests: Vec<Manifest>, show_d
     };
     let mut text = format!("{HEADER}{}", print(&original, show_doc));
     for _ in 0..TRIES_MAX {
-        let edited = in_editor(&text)?;
+        let edited = editor::open(&text, "lua")?;
         if edited == text && text.starts_with(HEADER) {
             console.note("Edit cancelled, no changes made.");
             return Ok(());
@@ -215,42 +215,6 @@ fn without_remarks(text: &str) -> String {
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-/// The text as the user leaves it, in `$KUBE_EDITOR`, `$EDITOR` or vi.
-fn in_editor(text: &str) -> anyhow::Result<String> {
-    let named =
-        ["KUBE_EDITOR", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    let editor = named.unwrap_or_else(|| "vi".to_owned());
-    let file = TemporaryFile::write(text)?;
-    // As kubectl does: an editor may be a command with arguments.
-    let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$0\"")).arg(&file.0).status();
-    let status = status.with_context(|| format!("there was a problem with the editor {editor:?}"))?;
-    if !status.success() {
-        bail!("there was a problem with the editor {editor:?}: {status}");
-    }
-    std::fs::read_to_string(&file.0).context("cannot read the edited file")
-}
-
-/// Gone when dropped.
-struct TemporaryFile(PathBuf);
-
-impl TemporaryFile {
-    fn write(text: &str) -> anyhow::Result<Self> {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("flotilla-edit-{}-{:x}.lua", std::process::id(), now.as_nanos());
-        let path = std::env::temp_dir().join(name);
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).open(&path).context("cannot create a file to edit")?;
-        std::io::Write::write_all(&mut file, text.as_bytes()).context("cannot write the file to edit")?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -269,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_changed_comes_back_as_it_was() {
+    fn unchanged_text_round_trips() {
         for show_doc in [false, true] {
             let text = format!("{HEADER}{}", print(&customization(), show_doc));
             assert_eq!(parse(&text, &customization()).unwrap(), customization());
@@ -278,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_added_changed_and_taken_away() {
+    fn scripts_are_added_changed_and_removed() {
         let text = "---@name: other\n---@apiVersion: example.io/v2\n---@kind: Thing\n---@rule: InterpretReplica\n\
             ---@rule: InterpretHealth\nfunction InterpretHealth(o)\n  return true\nend\n";
         let edited = parse(text, &customization()).unwrap();
@@ -293,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_before_anything_is_saved() {
+    fn errors_are_reported_before_anything_is_saved() {
         let broken =
             parse("---@name: a\n---@apiVersion: v1\n---@kind: X\n---@rule: Retain\nfunction (\n", &customization());
         assert!(problems(&broken.unwrap()).unwrap().starts_with("Retain: "));

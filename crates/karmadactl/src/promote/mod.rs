@@ -9,7 +9,9 @@ use api::names::policy_name;
 use api::policy::{CLUSTER_PROPAGATION_POLICIES, PROPAGATION_POLICIES};
 use api::work::ANNOTATION_CONFLICT_RESOLUTION;
 use clap::Args;
-use cluster_client::{ApiResource, ApiResources, ClusterClient, Endpoint, ResourceRef, RestMapper, WriteOptions};
+use cluster_client::{
+    ApiResource, ApiResources, ClusterClient, Endpoint, ListOptions, ResourceRef, RestMapper, WriteOptions,
+};
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::json;
 
@@ -28,6 +30,9 @@ Examples:
   # Promote deployment default/nginx from cluster1
   flotilla promote deployment nginx -n default -C cluster1
 
+  # Promote all config maps of a namespace with a label
+  flotilla promote configmaps -l app=web -n default -C cluster1
+
   # Only show the template and the policy
   flotilla promote deployment nginx -n default -C cluster1 -o yaml
 
@@ -37,9 +42,15 @@ Examples:
   # Read the object with a kubeconfig of the cluster instead of through the control plane
   flotilla promote deployment nginx -n default -C cluster1 --cluster-kubeconfig=FILE --cluster-context=cluster1")]
 pub struct PromoteArgs {
-    /// TYPE[.VERSION][.GROUP] NAME
+    /// TYPE[.VERSION][.GROUP] NAME..., or TYPE with --all or -l
     #[arg(value_name = "TYPE NAME")]
     arguments: Vec<String>,
+    /// Promote all objects of the type that are not managed yet
+    #[arg(long, conflicts_with = "selector")]
+    all: bool,
+    /// Promote the objects with these labels that are not managed yet
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
     #[command(flatten)]
     plane: PlaneArgs,
     #[command(flatten)]
@@ -85,9 +96,7 @@ struct Promotion {
 }
 
 pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
-    let [kind, name] = &args.arguments[..] else {
-        bail!("incorrect command format, please use correct command format: promote TYPE NAME -n NAMESPACE -C CLUSTER");
-    };
+    let (kind, names) = args.objects()?;
     let Some(cluster) = args.cluster.clone().filter(|cluster| !cluster.is_empty()) else {
         bail!("the cluster cannot be empty; use -C CLUSTER");
     };
@@ -95,9 +104,9 @@ pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
         bail!("invalid output format: supported formats are json and yaml");
     }
     let plane = PlaneClient::open(&args.plane)?;
-    let promotion = Promotion {
-        kind: kind.clone(),
-        name: name.clone(),
+    let mut promotion = Promotion {
+        kind,
+        name: String::new(),
         namespace: plane.namespace(&args.namespace),
         cluster,
         with_policy: args.auto_create_policy,
@@ -108,12 +117,63 @@ pub async fn run(console: &Console, args: PromoteArgs) -> anyhow::Result<()> {
     };
     let promoted = async {
         let member = args.open_member(&plane, &promotion.cluster).await?;
-        promote(console, &plane.client, &member, &promotion).await
+        let names = match args.selects() {
+            true => args.list(&member, &promotion).await?,
+            false => names,
+        };
+        if names.len() > 1 && promotion.policy_name.is_some() {
+            bail!("--policy-name is for one object; {} are selected", names.len());
+        }
+        if names.is_empty() {
+            console.note(format!("No resources found in cluster({}).", promotion.cluster));
+        }
+        for name in names {
+            promotion.name = name;
+            promote(console, &plane.client, &member, &promotion).await?;
+        }
+        Ok(())
     };
     promoted.await.map_err(|error| plane.explain(error))
 }
 
 impl PromoteArgs {
+    /// Reads `TYPE NAME…`, `TYPE/NAME`, or `TYPE` with --all or a selector.
+    fn objects(&self) -> anyhow::Result<(String, Vec<String>)> {
+        let (kind, names) = match &self.arguments[..] {
+            [one] if one.contains('/') => one.split_once('/').map(|(kind, name)| (kind, vec![name.to_owned()])),
+            [kind, names @ ..] => Some((kind.as_str(), names.to_vec())),
+            [] => None,
+        }
+        .unwrap_or_default();
+        if kind.is_empty() || names.iter().any(String::is_empty) || names.is_empty() != self.selects() {
+            bail!(
+                "incorrect command format, please use correct command format: promote TYPE NAME... -n NAMESPACE -C CLUSTER, \
+                 or promote TYPE with --all or -l SELECTOR"
+            );
+        }
+        Ok((kind.to_owned(), names))
+    }
+
+    fn selects(&self) -> bool {
+        self.all || self.selector.is_some()
+    }
+
+    /// Returns the names of the selected objects in the member that the control plane does not manage yet.
+    async fn list(&self, member: &ClusterClient, promotion: &Promotion) -> anyhow::Result<Vec<String>> {
+        let known = ApiResources::discover(member).await?;
+        let Some(resource) = resources::find(&promotion.kind, &known) else {
+            bail!("the server doesn't have a resource type {:?}", promotion.kind);
+        };
+        let place = match resource.namespaced {
+            true => ResourceRef::within(&resource.gvr, &promotion.namespace),
+            false => ResourceRef::all(&resource.gvr),
+        };
+        let options = ListOptions { label_selector: self.selector.clone(), ..ListOptions::default() };
+        let list = member.list_all(place, options).await?;
+        let is_new = |object: &Object| object.label(api::cluster::LABEL_MANAGED) != Some("true");
+        Ok(list.items.iter().filter(|object| is_new(object)).map(|object| object.name().to_owned()).collect())
+    }
+
     async fn open_member(&self, plane: &PlaneClient, cluster: &str) -> anyhow::Result<ClusterClient> {
         let Some(path) = &self.cluster_kubeconfig else {
             return plane.existing_member(cluster).await.context("failed to get the member cluster");

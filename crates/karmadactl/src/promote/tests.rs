@@ -36,11 +36,11 @@ fn deployment() -> Object {
 }
 
 fn deployments() -> GroupVersionResource {
-    GroupVersionResource::new("apps", "v1", "deployments")
+    object::builtin::deployments()
 }
 
 fn config_maps() -> GroupVersionResource {
-    GroupVersionResource::new("", "v1", "configmaps")
+    object::builtin::config_maps()
 }
 
 fn config_map(name: &str) -> Object {
@@ -94,7 +94,7 @@ async fn an_object_becomes_a_template_with_a_policy_that_keeps_it_where_it_is() 
 }
 
 #[tokio::test]
-async fn what_the_control_plane_has_is_left_alone() {
+async fn existing_objects_of_the_control_plane_are_not_changed() {
     let (plane, member) = both();
     plane.seed(&deployments(), deployment());
     let (out, err, result) = run_it(&plane, &member, &promotion("deployment", "nginx")).await;
@@ -118,7 +118,7 @@ async fn a_policy_name_that_is_taken_stops_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_named() {
+async fn missing_objects_are_named() {
     let (plane, member) = both();
     let (_, _, result) = run_it(&plane, &member, &promotion("deployment", "web")).await;
     assert_eq!(
@@ -128,7 +128,7 @@ async fn what_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn only_printing_makes_nothing() {
+async fn print_only_creates_nothing() {
     let (plane, member) = both();
     let promotion = Promotion { output: Some(Format::Yaml), ..promotion("deployment", "nginx") };
     let (out, _, result) = run_it(&plane, &member, &promotion).await;
@@ -140,7 +140,7 @@ async fn only_printing_makes_nothing() {
 }
 
 #[tokio::test]
-async fn dependencies_come_along() {
+async fn dependencies_are_promoted_too() {
     let (plane, member) = both();
     let promotion = Promotion { with_dependencies: true, ..promotion("deployment", "nginx") };
     let (out, err, result) = run_it(&plane, &member, &promotion).await;
@@ -150,7 +150,7 @@ async fn dependencies_come_along() {
 }
 
 #[tokio::test]
-async fn dependencies_are_taken_back_together() {
+async fn dependencies_are_reverted_together_on_failure() {
     let (plane, member) = both();
     let mut nginx = deployment();
     let container = json!([{"name": "c", "envFrom": [{"configMapRef": {"name": "settings"}}, {"configMapRef": {"name": "unrelated"}}]}]);
@@ -164,4 +164,42 @@ async fn dependencies_are_taken_back_together() {
     assert!(err.contains("(default/unrelated) already exist"), "{err}");
     assert!(out.ends_with("(default/nginx) is promoted successfully\n"), "{out}");
     assert!(stored(&plane, ResourceRef::namespaced(&config_maps(), "default", "settings")).await.is_none());
+}
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    args: PromoteArgs,
+}
+
+fn parse(line: &str) -> PromoteArgs {
+    let words = ["promote"].into_iter().chain(line.split_whitespace());
+    <Line as clap::Parser>::try_parse_from(words).map(|line| line.args).unwrap()
+}
+
+#[test]
+fn several_objects_are_named_or_selected() {
+    for (line, kind, names) in [
+        ("deploy web -C m1", "deploy", &["web"][..]),
+        ("deploy web db -C m1", "deploy", &["web", "db"]),
+        ("deploy/web -C m1", "deploy", &["web"]),
+        ("deploy --all -C m1", "deploy", &[]),
+        ("cm -l app=web -C m1", "cm", &[]),
+    ] {
+        let (found, all) = parse(line).objects().unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!((found.as_str(), all.iter().map(String::as_str).collect::<Vec<_>>().as_slice()), (kind, names));
+    }
+    for line in ["", "deploy", "deploy/", "deploy web --all"] {
+        assert!(parse(line).objects().unwrap_err().to_string().starts_with("incorrect command format"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_selection_skips_managed_objects() {
+    let (_, member) = both();
+    let mut managed = config_map("managed");
+    managed.set_label(api::cluster::LABEL_MANAGED, "true");
+    member.seed(&config_maps(), managed);
+    let names = parse("configmaps --all").list(&member.client(), &promotion("configmaps", "")).await.unwrap();
+    assert!(names.contains(&"settings".to_owned()) && !names.contains(&"managed".to_owned()), "{names:?}");
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_pods_of_an_unhealthy_workload_say_why() {
+    async fn reasons_of_an_unhealthy_workload_come_from_its_pods() {
         check(
             "ImagePullBackOff",
             &["pod web-1 in m1 container c cannot get image nginx:no (ImagePullBackOff): the message"],

@@ -35,10 +35,16 @@ pub async fn refuse_duplicates(options: &JoinOptions, id: &str) -> Result<(), Me
 
 /// Creates the secrets before the Cluster, so that the Cluster never lacks its credentials. If the Cluster is refused,
 /// the secrets created for it are removed.
-pub async fn register(options: &JoinOptions, id: &str, credentials: &MemberCredentials) -> Result<(), MembershipError> {
+pub async fn register(
+    options: &JoinOptions,
+    id: &str,
+    annotations: &[(&str, &str)],
+    credentials: &MemberCredentials,
+) -> Result<(), MembershipError> {
     let client = &options.control_plane;
     let created = write_secrets(options, credentials).await?;
-    let cluster = cluster_object(options, id)?;
+    let mut cluster = cluster_object(options, id)?;
+    annotations.iter().for_each(|(key, value)| cluster.set_annotation(key, value));
     match client.create(ResourceRef::all(&CLUSTERS.gvr()), cluster, WriteOptions::default()).await {
         Ok(cluster) => own_secrets(options, &cluster).await,
         Err(status) => {

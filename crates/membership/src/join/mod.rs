@@ -42,6 +42,15 @@ pub enum JoinOutcome {
 
 /// Joins a cluster. The same name, or the same cluster under another name, is refused.
 pub async fn join(options: &JoinOptions, progress: &dyn Progress) -> Result<JoinOutcome, MembershipError> {
+    join_annotated(options, &[], progress).await
+}
+
+/// The same; the Cluster is created with these annotations.
+pub async fn join_annotated(
+    options: &JoinOptions,
+    annotations: &[(&str, &str)],
+    progress: &dyn Progress,
+) -> Result<JoinOutcome, MembershipError> {
     check_name(&options.name)?;
     let id = cluster_id(&options.member.client, &options.member.endpoint).await?;
     control_plane::refuse_duplicates(options, &id).await?;
@@ -51,7 +60,7 @@ pub async fn join(options: &JoinOptions, progress: &dyn Progress) -> Result<Join
     progress.note(&format!("preparing service accounts in cluster {} at {}", options.name, options.member.endpoint));
     let credentials = member::prepare(options, progress).await?;
     progress.note(&format!("registering cluster {} in the control plane", options.name));
-    control_plane::register(options, &id, &credentials).await?;
+    control_plane::register(options, &id, annotations, &credentials).await?;
     Ok(JoinOutcome::Joined { id })
 }
 

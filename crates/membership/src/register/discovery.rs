@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use cluster_client::remote::config::{ClientCertificate, Pem};
 use cluster_client::{ClusterClient, Endpoint, RemoteConfig, ResourceRef};
-use object::{GroupVersionResource, Object, Status};
+use object::builtin;
+use object::{Object, Status};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -127,7 +128,7 @@ async fn confirm(
 }
 
 async fn cluster_info(client: &ClusterClient) -> Result<std::sync::Arc<Object>, Status> {
-    let gvr = GroupVersionResource::new("", "v1", "configmaps");
+    let gvr = builtin::config_maps();
     client.get(ResourceRef::namespaced(&gvr, "kube-public", "cluster-info")).await
 }
 

@@ -120,3 +120,12 @@ async fn only_push_members_that_exist_can_be_unjoined() {
     let (result, _) = check(&plane_with_cluster("Pull", &[]), false, None).await;
     assert!(result.unwrap_err().contains("please use command `unregister`"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn force_succeeds_if_the_cluster_is_already_gone() {
+    let member = MemoryApi::default();
+    let (result, said) = check(&MemoryApi::default(), true, Some(&member)).await;
+    assert_eq!(result, Ok(UnjoinOutcome::Removed { member_is_clean: true }));
+    assert!(said.contains("cluster(m1) is not in the control plane"), "{said}");
+    assert_eq!(member.calls().len(), 4, "what join created is still deleted");
+}

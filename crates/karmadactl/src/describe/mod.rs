@@ -1,5 +1,10 @@
 //! `describe`: the details of an object and its events.
 
+mod containers;
+mod kinds;
+mod related;
+mod text;
+
 use std::fmt::Write;
 
 use anyhow::bail;
@@ -12,10 +17,13 @@ use object::Object;
 use serde_json::{Map, Value};
 
 use crate::console::Console;
+use crate::describe::kinds::Related;
 use crate::durations;
+use crate::files::{FileArgs, FileObject};
 use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::resources::{self, RequestedObjects};
 use crate::scope::{self, Scope};
+use crate::selection::{self, Namespace};
 use crate::tabs;
 
 const EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events");
@@ -46,6 +54,8 @@ pub struct DescribeArgs {
     #[arg(value_name = "TYPE")]
     resources: Vec<String>,
     #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
     plane: PlaneArgs,
     #[command(flatten)]
     namespace: NamespaceArgs,
@@ -73,7 +83,11 @@ pub struct DescribeArgs {
 pub async fn run(console: &Console, args: DescribeArgs) -> anyhow::Result<()> {
     let member = scope::single_member(args.operation_scope, args.cluster.as_deref())?.map(str::to_owned);
     let plane = PlaneClient::open(&args.plane)?;
-    describe(console, &plane, &args, member.as_deref()).await.map_err(|error| plane.explain(error))
+    if !args.files.is_empty() && !args.resources.is_empty() {
+        bail!("when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well");
+    }
+    let files = args.files.read(&console.program, "describe").await?;
+    describe(console, &plane, &args, member.as_deref(), files).await.map_err(|error| plane.explain(error))
 }
 
 async fn describe(
@@ -81,6 +95,7 @@ async fn describe(
     plane: &PlaneClient,
     args: &DescribeArgs,
     member: Option<&str>,
+    files: Vec<FileObject>,
 ) -> anyhow::Result<()> {
     let client = match member {
         Some(cluster) => plane.existing_member(cluster).await?,
@@ -89,14 +104,22 @@ async fn describe(
     let known = ApiResources::discover(&client).await?;
     let namespace = plane.namespace(&args.namespace);
     let mut texts: Vec<String> = Vec::new();
+    if !files.is_empty() {
+        let place = Namespace { name: &namespace, is_given: args.namespace.namespace.is_some() };
+        for one in selection::from_files(files, &known, place)? {
+            let object = client.get(one.target()).await?;
+            texts.push(described(&client, &object, args.show_events).await);
+        }
+        console.print(&texts.join("\n\n"))?;
+        return Ok(());
+    }
     for RequestedObjects { resource, names } in resources::resolve(&resources::parse(&args.resources)?, &known)? {
         let place = match (resource.namespaced, args.all_namespaces) {
             (true, false) => ResourceRef::within(&resource.gvr, &namespace),
             _ => ResourceRef::all(&resource.gvr),
         };
         for object in find(&client, &resource, place, &names, args).await? {
-            let events = if args.show_events { events_of(&client, &object).await } else { None };
-            texts.push(describe_object(&object, events, jiff::Timestamp::now()));
+            texts.push(described(&client, &object, args.show_events).await);
         }
     }
     if texts.is_empty() {
@@ -107,6 +130,18 @@ async fn describe(
     }
     console.print(&texts.join("\n\n"))?;
     Ok(())
+}
+
+/// Returns the description of an object, with what belongs to it.
+async fn described(client: &ClusterClient, object: &Object, show_events: bool) -> String {
+    let events = if show_events && has_events(object) { events_of(client, object).await } else { None };
+    let related = related::gather(client, object).await;
+    describe_object(object, &related, events, jiff::Timestamp::now())
+}
+
+/// kubectl shows no events of these kinds.
+fn has_events(object: &Object) -> bool {
+    !matches!((object.api_version(), object.kind()), ("v1", "Namespace"))
 }
 
 /// Finds objects by name, by prefix, or all.
@@ -183,19 +218,8 @@ fn last_time(event: &Object) -> &str {
 }
 
 /// Formats the description of an object.
-pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::Timestamp) -> String {
-    let mut text = String::new();
-    let _ = writeln!(text, "Name:\t{}", object.name());
-    let _ = writeln!(text, "Namespace:\t{}", object.namespace());
-    let labels = object.labels().map(|(key, value)| format!("{key}={value}\n")).collect();
-    several(&mut text, "Labels", labels);
-    let annotations = object.annotations().filter(|(key, _)| *key != LAST_APPLIED);
-    several(&mut text, "Annotations", annotations.map(|(key, value)| annotation(key, value)).collect());
-    match (object.api_version(), object.kind()) {
-        ("v1", "ConfigMap") => write_config_map(&mut text, object),
-        ("v1", "Secret") => write_secret(&mut text, object),
-        _ => write_fields(&mut text, object.as_map(), "", Names::of(object), 0),
-    }
+fn describe_object(object: &Object, related: &Related, events: Option<Vec<Object>>, now: jiff::Timestamp) -> String {
+    let mut text = kinds::describe(object, related).unwrap_or_else(|| describe_fields(object));
     let Some(events) = events else { return tabs::align(&text, tabs::DESCRIPTION) };
     if events.is_empty() {
         text.push_str("Events:\t<none>\n");
@@ -209,6 +233,23 @@ pub fn describe_object(object: &Object, events: Option<Vec<Object>>, now: jiff::
     described + &tabs::align(&lines, tabs::DESCRIPTION)
 }
 
+/// Describes an object of any kind by its fields.
+fn describe_fields(object: &Object) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "Name:\t{}", object.name());
+    let _ = writeln!(text, "Namespace:\t{}", object.namespace());
+    let labels = object.labels().map(|(key, value)| format!("{key}={value}\n")).collect();
+    several(&mut text, "Labels", labels);
+    let annotations = object.annotations().filter(|(key, _)| *key != LAST_APPLIED);
+    several(&mut text, "Annotations", annotations.map(|(key, value)| annotation(key, value)).collect());
+    match (object.api_version(), object.kind()) {
+        ("v1", "ConfigMap") => write_config_map(&mut text, object),
+        ("v1", "Secret") => write_secret(&mut text, object),
+        _ => write_fields(&mut text, object.as_map(), "", Names::of(object), 0),
+    }
+    text
+}
+
 /// Writes the first entry next to the title, the rest below it.
 fn several(text: &mut String, title: &str, mut entries: Vec<String>) {
     entries.sort();
@@ -217,7 +258,8 @@ fn several(text: &mut String, title: &str, mut entries: Vec<String>) {
         return;
     }
     for (index, entry) in entries.iter().enumerate() {
-        let title = if index == 0 { format!("{title}:") } else { String::new() };
+        let indent = title.len() - title.trim_start().len();
+        let title = if index == 0 { format!("{title}:") } else { title[..indent].to_owned() };
         let _ = write!(text, "{title}\t{entry}");
     }
 }
@@ -432,7 +474,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn labels_read_as_words() {
+    fn names_of_fields_are_printed_as_words() {
         let cases = [
             ("creationTimestamp", "Creation Timestamp"),
             ("apiVersion", "API Version"),
@@ -451,23 +493,34 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_described_by_their_sizes() {
+    fn secrets_are_described_by_size() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "Opaque", "data": {"password": "aHVudGVyMg=="}});
-        let text = describe_object(&Object::from_value(secret).unwrap(), None, jiff::Timestamp::UNIX_EPOCH);
+        let text = describe_object(
+            &Object::from_value(secret).unwrap(),
+            &Related::default(),
+            None,
+            jiff::Timestamp::UNIX_EPOCH,
+        );
         assert!(text.ends_with("\nType:  Opaque\n\nData\n====\npassword:  7 bytes\n"), "{text}");
         assert!(!text.contains("aHVu"), "{text}");
     }
 
     #[test]
-    fn keys_of_users_stay_as_they_are() {
+    fn user_defined_keys_are_not_changed() {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"someKey": "v"}});
-        let text = describe_object(&Object::from_value(map).unwrap(), Some(Vec::new()), jiff::Timestamp::UNIX_EPOCH);
+        let text = describe_object(
+            &Object::from_value(map).unwrap(),
+            &Related::default(),
+            Some(Vec::new()),
+            jiff::Timestamp::UNIX_EPOCH,
+        );
         assert!(
             text.ends_with("\n\nData\n====\nsomeKey:\n----\nv\n\n\nBinaryData\n====\n\nEvents:  <none>\n"),
             "{text}"
         );
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"diskType": "ssd"}}});
-        let text = describe_object(&Object::from_value(pod).unwrap(), None, jiff::Timestamp::UNIX_EPOCH);
+        let pod = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"diskType": "ssd"}}});
+        let text =
+            describe_object(&Object::from_value(pod).unwrap(), &Related::default(), None, jiff::Timestamp::UNIX_EPOCH);
         assert!(text.contains("  Node Selector:\n    diskType:  ssd\n"), "{text}");
     }
 
@@ -485,7 +538,7 @@ mod tests {
         });
         let now: jiff::Timestamp = "2026-11-15T00:10:00Z".parse().unwrap();
         let object = Object::from_value(object).unwrap();
-        let text = describe_object(&object, Some(vec![Object::from_value(event).unwrap()]), now);
+        let text = describe_object(&object, &Related::default(), Some(vec![Object::from_value(event).unwrap()]), now);
         let expected = "\
 Name:         m1
 Namespace:    
@@ -509,6 +562,6 @@ Events:
   Normal  TaintClusterSucceed  60s (x3 over 10m)  cluster-controller  done
 ";
         assert_eq!(text, expected);
-        assert!(describe_object(&object, Some(Vec::new()), now).ends_with("Events:  <none>\n"));
+        assert!(describe_object(&object, &Related::default(), Some(Vec::new()), now).ends_with("Events:  <none>\n"));
     }
 }
