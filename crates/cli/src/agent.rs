@@ -15,17 +15,26 @@ use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::{ArgAction, Args, Subcommand};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
+use control_plane::settings::{Controllers, EnabledSyncs, EstimatorServerSettings};
 use membership::ClusterLocation;
 use membership::agent_manifests::KUBECONFIG_SECRET;
 use membership::registration::{Registration, ReportSecrets};
 use membership::renewal::AgentKubeconfig;
 use tokio_util::sync::CancellationToken;
 
+use crate::estimator_flags::EstimatorServerArgs;
 use crate::karmada_flags::{OfAgent, UnusedFlags, without_logging_gates};
+use crate::propagation::{collect_settings, rate_limit};
 use crate::termination::Termination;
 
+/// Karmada's name of the renewal of certificates.
+const ROTATION: &str = "certRotation";
 /// File with the namespace of the pod this runs in.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// The controllers of karmada-agent.
+const CONTROLLERS: &[&str] =
+    &["clusterStatus", "execution", "workStatus", "serviceExport", "endpointsliceCollect", "certRotation"];
 
 // As with Go's flags, the last value of a repeated flag wins: manifests are often appended to.
 #[derive(Args)]
@@ -46,6 +55,8 @@ pub struct AgentArgs {
     // Not part of RunArgs: clap treats an optional group with flattened arguments as absent.
     #[command(flatten)]
     location: ClusterLocationArgs,
+    #[command(flatten)]
+    estimator: EstimatorServerArgs,
     #[command(flatten)]
     unused: UnusedFlags<OfAgent>,
 }
@@ -117,9 +128,22 @@ struct RunArgs {
     /// Address for /healthz and /readyz; 0 disables it.
     #[arg(long, default_value = "0", value_name = "HOST:PORT")]
     health_probe_bind_address: String,
-    /// Accepted for compatibility with manifests of karmada-agent; all controllers always run.
-    #[arg(long, hide = true)]
-    controllers: Option<String>,
+    /// Controllers to run: `*` enables all, NAME enables one, -NAME disables one: clusterStatus, execution, workStatus,
+    /// serviceExport, endpointsliceCollect, certRotation.
+    #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
+    controllers: String,
+    /// Requests per second to the member; a negative number removes the limit.
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2000.0, value_name = "RATE")]
+    cluster_api_qps: f64,
+    /// Requests to the member that may exceed that rate at once [default: twice the rate].
+    #[arg(long, value_name = "N")]
+    cluster_api_burst: Option<u32>,
+    /// Requests per second to the control plane; a negative number removes the limit [default: 200].
+    #[arg(long, allow_negative_numbers = true, value_name = "RATE")]
+    kube_api_qps: Option<f64>,
+    /// Requests to the control plane that may exceed that rate at once [default: twice the rate].
+    #[arg(long, requires = "kube_api_qps", value_name = "N")]
+    kube_api_burst: Option<u32>,
     /// Open a tunnel through which the control plane reaches the member for proxy, logs, exec and port-forward.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     tunnel: bool,
@@ -138,15 +162,19 @@ struct RunArgs {
 pub async fn run(console: &Console, args: AgentArgs) -> anyhow::Result<()> {
     match args {
         AgentArgs { command: Some(AgentCommand::Manifest(args)), .. } => manifest::run(console, &args),
-        AgentArgs { agent: Some(args), location, unused, .. } => {
+        AgentArgs { agent: Some(args), location, estimator, unused, .. } => {
             unused.warn();
-            run_agent(args, location.location()).await
+            run_agent(args, location.location(), estimator.read()?).await
         }
         AgentArgs { .. } => bail!("--karmada-kubeconfig FILE and --cluster-name NAME are required"),
     }
 }
 
-async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<()> {
+async fn run_agent(
+    args: RunArgs,
+    location: ClusterLocation,
+    estimator: Option<EstimatorServerSettings>,
+) -> anyhow::Result<()> {
     let mut termination = Termination::listen()?;
     let cancel = CancellationToken::new();
     let metrics = plane_metrics::PlaneMetrics::default();
@@ -158,7 +186,7 @@ async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<(
     if let Some(address) = listen_address("--health-probe-bind-address", &args.health_probe_bind_address)? {
         ::agent::probe::serve(address, cancel.clone()).await.with_context(|| format!("cannot listen on {address}"))?;
     }
-    let working = ::agent::run(args.deps(location, metrics)?, cancel.clone());
+    let working = ::agent::run(AgentDeps { estimator, ..args.deps(location, metrics)? }, cancel.clone());
     tokio::pin!(working);
     tokio::select! {
         ended = &mut working => return Ok(ended?),
@@ -171,9 +199,12 @@ async fn run_agent(args: RunArgs, location: ClusterLocation) -> anyhow::Result<(
 
 impl RunArgs {
     fn deps(self, location: ClusterLocation, metrics: plane_metrics::PlaneMetrics) -> anyhow::Result<AgentDeps> {
-        let plane = Kubeconfig::load(std::slice::from_ref(&self.karmada_kubeconfig)).context("--karmada-kubeconfig")?;
-        let plane = plane.remote(self.karmada_context.as_deref()).context("--karmada-kubeconfig")?;
-        let (member, proxy) = self.member()?;
+        let mut plane = plane_connection(&self.karmada_kubeconfig, self.karmada_context.as_deref())?;
+        if let Some(qps) = self.kube_api_qps {
+            plane.rate_limit = rate_limit("--kube-api-qps", qps, self.kube_api_burst)?;
+        }
+        let controllers = self.controllers()?;
+        let (member, proxy) = member_connection(self.kubeconfig.as_ref(), self.context.as_deref())?;
         let report = ReportSecrets::parse(self.report_secrets.iter().map(String::as_str));
         let report = report.map_err(|problem| anyhow::anyhow!("--report-secrets: {problem}"))?;
         let registration = Registration {
@@ -186,7 +217,9 @@ impl RunArgs {
             name: self.cluster_name.clone(),
             namespace: self.cluster_namespace.clone(),
         };
-        let settings = self.settings()?;
+        let mut settings = self.settings()?;
+        settings.sync.collect = collect_settings(&controllers);
+        let is_rotated = self.rotate_certificate && controllers.is_enabled(ROTATION);
         let member = RemoteConfig {
             request_timeout: settings.sync.request_timeout,
             rate_limit: settings.sync.rate_limit,
@@ -195,7 +228,8 @@ impl RunArgs {
         let reachable_at = (self.tunnel && member.proxy.is_none()).then(|| member.server.clone());
         Ok(AgentDeps {
             reachable_at,
-            kubeconfig: self.rotate_certificate.then(|| self.agent_kubeconfig()),
+            kubeconfig: is_rotated.then(|| self.agent_kubeconfig()),
+            estimator: None,
             plane: ClusterClient::connect(Endpoint::Remote(plane)).context("--karmada-kubeconfig")?,
             member: ClusterClient::connect(Endpoint::Remote(member)).context("cannot connect to the member")?,
             registration,
@@ -208,6 +242,13 @@ impl RunArgs {
         })
     }
 
+    /// Reads `--controllers` with the names of karmada-agent.
+    fn controllers(&self) -> anyhow::Result<Controllers> {
+        let controllers = Controllers::parse(&self.controllers);
+        controllers.check(CONTROLLERS).map_err(|problem| anyhow::anyhow!("--controllers: {problem}"))?;
+        Ok(controllers)
+    }
+
     /// Returns the kubeconfig whose certificate is renewed.
     fn agent_kubeconfig(&self) -> AgentKubeconfig {
         let own = std::fs::read_to_string(NAMESPACE_FILE).ok().map(|text| text.trim().to_owned());
@@ -218,23 +259,6 @@ impl RunArgs {
             namespace: own.unwrap_or_else(|| self.leader_elect_resource_namespace.clone()),
             secret: self.karmada_kubeconfig_secret.clone(),
         }
-    }
-
-    /// Returns the connection to the member, and the proxy of its kubeconfig.
-    fn member(&self) -> anyhow::Result<(RemoteConfig, Option<String>)> {
-        let is_named = self.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|v| !v.is_empty());
-        if !is_named && let Ok(in_cluster) = RemoteConfig::in_cluster() {
-            return Ok((in_cluster, None));
-        }
-        let kubeconfig = match &self.kubeconfig {
-            Some(path) => Kubeconfig::load(std::slice::from_ref(path)),
-            None => Kubeconfig::load_default(),
-        };
-        let kubeconfig =
-            kubeconfig.context("cannot reach the member: use --kubeconfig FILE when the agent does not run in it")?;
-        let context = self.context.as_deref();
-        let proxy = kubeconfig.proxy_url(context).map(str::to_owned);
-        Ok((kubeconfig.remote(context).context("--kubeconfig")?, proxy))
     }
 
     fn settings(&self) -> anyhow::Result<AgentSettings> {
@@ -252,11 +276,43 @@ impl RunArgs {
         settings.sync.failure_threshold = self.cluster_failure_threshold;
         settings.sync.resource_modeling = self.enable_cluster_resource_modeling;
         settings.sync.workers = self.concurrent_work_syncs.max(1);
+        settings.sync.rate_limit = rate_limit("--cluster-api-qps", self.cluster_api_qps, self.cluster_api_burst)?;
+        let controllers = self.controllers()?;
+        settings.sync.runs = EnabledSyncs {
+            cluster_status: controllers.is_enabled("clusterStatus"),
+            execution: controllers.is_enabled("execution"),
+            work_status: controllers.is_enabled("workStatus"),
+        };
         settings.replicas = self
             .leader_elect
             .then(|| AgentReplicas { namespace: self.leader_elect_resource_namespace.clone(), identity: identity() });
         Ok(settings)
     }
+}
+
+/// The connection to the control plane by its kubeconfig.
+pub fn plane_connection(kubeconfig: &PathBuf, context: Option<&str>) -> anyhow::Result<RemoteConfig> {
+    let plane = Kubeconfig::load(std::slice::from_ref(kubeconfig)).context("--karmada-kubeconfig")?;
+    plane.remote(context).context("--karmada-kubeconfig")
+}
+
+/// Returns the connection to the member, and the proxy of its kubeconfig.
+pub fn member_connection(
+    kubeconfig: Option<&PathBuf>,
+    context: Option<&str>,
+) -> anyhow::Result<(RemoteConfig, Option<String>)> {
+    let is_named = kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|v| !v.is_empty());
+    if !is_named && let Ok(in_cluster) = RemoteConfig::in_cluster() {
+        return Ok((in_cluster, None));
+    }
+    let kubeconfig = match kubeconfig {
+        Some(path) => Kubeconfig::load(std::slice::from_ref(path)),
+        None => Kubeconfig::load_default(),
+    };
+    let kubeconfig =
+        kubeconfig.context("cannot reach the member: use --kubeconfig FILE when this does not run in the member")?;
+    let proxy = kubeconfig.proxy_url(context).map(str::to_owned);
+    Ok((kubeconfig.remote(context).context("--kubeconfig")?, proxy))
 }
 
 /// Returns an identity that no two agents of a member share.
@@ -267,7 +323,7 @@ fn identity() -> String {
 }
 
 /// Parses a listen address: `:10357` means all addresses, as in Go; `0` and an empty text mean none.
-fn listen_address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {
+pub fn listen_address(flag: &str, text: &str) -> anyhow::Result<Option<SocketAddr>> {
     if matches!(text, "" | "0") {
         return Ok(None);
     }

@@ -1,6 +1,10 @@
 //! `flotilla backup`: writes a control plane to one file, while it is running or stopped.
 
 mod contents;
+pub mod export;
+pub mod import;
+mod import_keys;
+pub mod instances;
 mod keys;
 pub mod migrate;
 mod place;

@@ -1,11 +1,13 @@
-//! `flotilla completion`: registers shell completion. The shell asks the program itself, which knows the names of members, testbeds,
-//! snapshots and forwards.
+//! `flotilla completion`: registers shell completion. The shell asks the program itself, which knows the names of testbeds, snapshots
+//! and forwards, and asks the control plane for kinds, objects, namespaces and clusters.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
+use ::karmadactl::completion::{TypedFlags, Wanted, candidates};
+use ::karmadactl::plane::PlaneArgs;
 use ::testbed::demo;
 use ::testbed::place::{DEFAULT_NAME, TestbedDir};
 use ::testbed::spec::Spec;
@@ -19,7 +21,26 @@ use clap_complete::{CompleteEnv, Shell};
 /// Set by the registered function of the shell.
 const VARIABLE: &str = "FLOTILLA_COMPLETE";
 
-/// Kinds that are often named, as kubectl names them.
+/// Flags of client commands that take the next word as their value.
+const VALUE_FLAGS: [&str; 15] = [
+    "-n",
+    "--namespace",
+    "-C",
+    "--cluster",
+    "--clusters",
+    "-s",
+    "--operation-scope",
+    "-o",
+    "--output",
+    "-l",
+    "--selector",
+    "--name",
+    "--kubeconfig",
+    "--karmada-context",
+    "--context",
+];
+
+/// Kinds that are offered if the control plane does not answer.
 const KINDS: &[&str] = &[
     "clusterpropagationpolicies",
     "clusterresourcebindings",
@@ -95,20 +116,123 @@ fn complete(command: &str, arg: Arg) -> Arg {
         ("up", _) => return arg,
         _ if arg.get_long() == Some("name") => testbeds,
         ("stop" | "start" | "remove-member" | "fault", "member") => members,
-        ("unjoin" | "unregister", "name") => members,
-        ("cordon" | "uncordon", "clusters") => members,
-        (_, "cluster" | "clusters") if arg.get_long().is_some() => members,
+        ("unjoin" | "unregister", "name") => clusters,
+        ("cordon" | "uncordon", "clusters") => clusters,
+        (_, "cluster" | "clusters") if arg.get_long().is_some() => clusters,
+        _ if arg.get_long() == Some("namespace") => namespaces,
         ("snapshot" | "restore", "snapshot") => snapshots,
         ("unexpose", "forward") => forwards,
         ("demo", "scenario") => demos,
-        ("get" | "describe" | "why", "resources") => kinds,
+        ("get" | "describe" | "why" | "delete" | "edit" | "patch" | "explain", "resources") => objects,
+        ("label" | "annotate" | "promote", "arguments") => objects,
+        ("logs", "arguments") | ("exec" | "attach", "target") => pods,
         _ => return arg,
     };
     arg.add(ArgValueCandidates::new(move || candidates().into_iter().map(CompletionCandidate::new).collect()))
 }
 
-fn kinds() -> Vec<String> {
-    KINDS.iter().map(|kind| (*kind).to_owned()).collect()
+/// Kinds, or after a kind the names of its objects.
+fn objects() -> Vec<String> {
+    let words = typed_words();
+    match object_position(&words) {
+        Position::Kind => match ask(&Wanted::Kinds) {
+            found if found.is_empty() => KINDS.iter().map(|kind| (*kind).to_owned()).collect(),
+            found => found,
+        },
+        Position::NameOf(kind) => ask(&Wanted::Names(kind)),
+        Position::PairOf(kind) => {
+            let names = ask(&Wanted::Names(kind.clone()));
+            names.into_iter().map(|name| format!("{kind}/{name}")).collect()
+        }
+    }
+}
+
+fn pods() -> Vec<String> {
+    ask(&Wanted::Names("pods".to_owned()))
+}
+
+fn namespaces() -> Vec<String> {
+    ask(&Wanted::Namespaces)
+}
+
+/// The clusters of the control plane, or the members of the testbed if it does not answer.
+fn clusters() -> Vec<String> {
+    match ask(&Wanted::Clusters) {
+        found if found.is_empty() => members(),
+        found => found,
+    }
+}
+
+/// The part of an object's name that is typed.
+#[derive(Debug, PartialEq, Eq)]
+enum Position {
+    Kind,
+    /// After `TYPE `.
+    NameOf(String),
+    /// After `TYPE/`.
+    PairOf(String),
+}
+
+/// Finds the position from the words before the cursor; the last one is being completed.
+fn object_position(words: &[String]) -> Position {
+    let (current, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
+    if let Some((kind, _)) = current.split_once('/') {
+        return Position::PairOf(kind.to_owned());
+    }
+    let mut arguments: Vec<&str> = Vec::new();
+    let mut is_value = false;
+    for word in before {
+        if !is_value && !word.starts_with('-') {
+            arguments.push(word);
+        }
+        is_value = VALUE_FLAGS.contains(&word.as_str());
+    }
+    // The program, the command, the kind.
+    match arguments.get(2) {
+        Some(kind) => Position::NameOf((*kind).to_owned()),
+        None => Position::Kind,
+    }
+}
+
+/// Asks the control plane that the typed line selects.
+fn ask(wanted: &Wanted) -> Vec<String> {
+    let words = typed_words();
+    let value = |flags: &[&str]| flags.iter().find_map(|flag| flag_value(&words, flag));
+    let kubeconfig = value(&["--kubeconfig"]).map(PathBuf::from);
+    let of_home = value(&["--home"]).and_then(|_| Some(place()?.plane_config()));
+    let flags = TypedFlags {
+        plane: PlaneArgs {
+            karmada_context: value(&["--karmada-context", "--context"]),
+            testbed: value(&["--name"]).filter(|_| kubeconfig.is_none() && of_home.is_none()),
+            kubeconfig: kubeconfig.or(of_home),
+        },
+        namespace: value(&["-n", "--namespace"]),
+        cluster: value(&["-C", "--cluster", "--clusters"]),
+    };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    runtime.block_on(candidates(&flags, wanted))
+}
+
+/// Returns the words of the line up to the one that is completed; the shell passes them after `--`.
+fn typed_words() -> Vec<String> {
+    let all: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let start = all.iter().position(|word| word == "--").map_or(0, |at| at + 1);
+    let mut words = all[start..].to_vec();
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse::<usize>().ok());
+    if let Some(index) = index {
+        words.truncate(index + 1);
+    }
+    words
+}
+
+fn flag_value(words: &[String], flag: &str) -> Option<String> {
+    let inline = format!("{flag}=");
+    let found = words.iter().enumerate().rev().find_map(|(at, word)| match word.strip_prefix(&inline) {
+        Some(value) => Some(value.to_owned()),
+        None if word == flag => words.get(at + 1).cloned(),
+        None => None,
+    });
+    found.filter(|value| !value.is_empty())
 }
 
 fn demos() -> Vec<String> {
@@ -173,6 +297,16 @@ mod tests {
         assert_eq!(selected(&words("flotilla fault --home /beds")).expect("a testbed").name(), DEFAULT_NAME);
     }
 
+    #[test]
+    fn after_a_kind_come_the_names_of_its_objects() {
+        let at = |line: &str| object_position(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(at("flotilla get "), Position::Kind);
+        assert_eq!(at("flotilla get -n shop dep"), Position::Kind);
+        assert_eq!(at("flotilla get deploy "), Position::NameOf("deploy".into()));
+        assert_eq!(at("flotilla describe -n shop pods we"), Position::NameOf("pods".into()));
+        assert_eq!(at("flotilla why deploy/we"), Position::PairOf("deploy".into()));
+    }
+
     /// The command with candidates must still be a valid definition, and have them where names are typed.
     #[test]
     fn names_are_completed() {
@@ -188,6 +322,10 @@ mod tests {
             ("get", "resources"),
             ("cordon", "clusters"),
             ("unjoin", "name"),
+            ("delete", "resources"),
+            ("label", "arguments"),
+            ("exec", "target"),
+            ("describe", "namespace"),
         ] {
             let sub = command.find_subcommand(name).unwrap_or_else(|| panic!("{name}"));
             let arg = sub.get_arguments().find(|arg| arg.get_id() == id).unwrap_or_else(|| panic!("{name} {id}"));

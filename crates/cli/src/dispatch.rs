@@ -1,5 +1,7 @@
 //! The subcommands, with shared logging, runtime and exit codes.
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,8 +12,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::testbed::part_logs;
 use crate::{
-    agent, backup, completion, doctor, encryption, image, instance, man, manager, member, prepare, registry, server,
-    testbed,
+    agent, backup, completion, doctor, encryption, image, instance, man, manager, member, name_resolution, prepare,
+    registry, server, testbed,
 };
 
 /// A multi-cluster Kubernetes control plane in one binary.
@@ -39,7 +41,10 @@ pub struct Cli {
 }
 
 /// Documents up to the depth limit are read recursively, and unoptimised builds need 20 KiB for a level of YAML.
-const STACK_BYTES: usize = 8 << 20;
+pub const STACK_BYTES: usize = 8 << 20;
+
+/// The command with the name of a program of Karmada.
+const DETECTOR: &str = "service-name-resolution-detector";
 
 /// Shown after the options of the command itself.
 const GLOBAL_OPTIONS: &str = "Global options";
@@ -60,6 +65,7 @@ enum Command {
     Login(instance::login::LoginArgs),
     /// Run the agent of a pull-mode member: register it, apply its works, report its status and capacity.
     Agent(Box<agent::AgentArgs>),
+    ServiceNameResolutionDetector(Box<name_resolution::DetectorArgs>),
     /// Run a lightweight Kubernetes cluster: API server, workload controllers, scheduler and nodes in one process.
     Member(Box<member::MemberArgs>),
     /// Run an OCI image registry.
@@ -70,6 +76,8 @@ enum Command {
     Backup(Box<backup::BackupArgs>),
     Restore(Box<backup::restore::RestoreArgs>),
     Migrate(Box<backup::migrate::MigrateArgs>),
+    Import(Box<backup::import::ImportArgs>),
+    Export(Box<backup::export::ExportArgs>),
     #[command(subcommand)]
     Encryption(Box<encryption::EncryptionCommand>),
     /// Check that this host can run a testbed, and fix what is missing.
@@ -86,13 +94,30 @@ enum Command {
     Client(::karmadactl::Command),
 }
 
+/// The words of the command line. Under the name of a program of Karmada that is a command here, the program is that command,
+/// so that manifests of Karmada start it with their own command.
+fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = arguments.collect();
+    let called = words.first().and_then(|called| Path::new(called).file_name()).and_then(|name| name.to_str());
+    let command = match called {
+        Some("karmada-agent") => Some("agent"),
+        Some("service-name-resolution-detector" | "service-name-resolution-detector-example") => Some(DETECTOR),
+        _ => None,
+    };
+    if let Some(command) = command {
+        words.insert(1, command.into());
+    }
+    words
+}
+
 /// Parses the command line and runs the command; `name` is the name the program was called by.
 pub fn run(name: &'static str) -> anyhow::Result<()> {
     ::testbed::supervisor::tether();
     if completion::answer(name)? {
         return Ok(());
     }
-    let matches = group_help(one_layout(program::adapt(Cli::command(), name)), name).try_get_matches();
+    let command = group_help(one_layout(program::adapt(Cli::command(), name)), name);
+    let matches = command.try_get_matches_from(command_line(std::env::args_os()));
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return print_clap_error(&error),
@@ -104,6 +129,7 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Instance(args) => block_on(async move { instance::run(&Console::standard(name), *args).await }),
         Command::Login(args) => block_on(async move { instance::login::run(&Console::standard(name), args).await }),
         Command::Agent(args) => block_on(async move { agent::run(&Console::standard(name), *args).await }),
+        Command::ServiceNameResolutionDetector(args) => block_on(name_resolution::run(*args)),
         Command::Member(args) => block_on(member::run(*args)),
         Command::Registry(args) => block_on(registry::run(*args)),
         Command::Image(command) => block_on(image::run(Arc::new(Console::standard(name)), *command)),
@@ -112,6 +138,8 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
             block_on(async move { backup::restore::run(&Arc::new(Console::standard(name)), *args).await })
         }
         Command::Migrate(args) => block_on(async move { backup::migrate::run(&Console::standard(name), *args).await }),
+        Command::Import(args) => block_on(async move { backup::import::run(&Console::standard(name), *args).await }),
+        Command::Export(args) => block_on(async move { backup::export::run(&Console::standard(name), *args).await }),
         Command::Encryption(command) => {
             block_on(async move { encryption::run(&Console::standard(name), *command).await })
         }
@@ -120,9 +148,10 @@ pub fn run(name: &'static str) -> anyhow::Result<()> {
         Command::Testbed(command) => block_on(testbed::run(Arc::new(Console::standard(name)), command)),
         Command::Completion(args) => completion::run(&args, name),
         Command::Man(args) => man::run(&Console::standard(name), &args),
-        Command::Client(::karmadactl::Command::Logs(args)) if part_logs::is_asked_for(args.arguments()) => {
-            block_on(async move { part_logs::run(&Console::standard(name), args.arguments()).await })
-        }
+        Command::Client(::karmadactl::Command::Logs(args)) if args.part.is_some() => block_on(async move {
+            let part = args.part.as_deref().unwrap_or_default();
+            part_logs::run(&Console::standard(name), &args, part).await
+        }),
         Command::Client(command) => block_on(::karmadactl::run(&Console::standard(name), command)),
     }
 }
@@ -155,6 +184,10 @@ fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()
     runtime.enable_all().thread_stack_size(STACK_BYTES).build().context("cannot start the runtime")?.block_on(work)
 }
 
+/// Width of the names in the list of commands.
+const NAME_WIDTH: usize = 15;
+/// Indentation of their descriptions.
+const ABOUT_INDENT: &str = "                 ";
 /// Width of the descriptions in the list of commands.
 const ABOUT_WIDTH: usize = 80;
 
@@ -181,8 +214,9 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
             "doctor",
         ],
     ),
-    ("Servers", &["server", "manager", "agent", "member", "registry"]),
+    ("Servers", &["server", "manager", "agent", "member", "registry", DETECTOR]),
     ("Instances", &["instance", "login"]),
+    ("Installation", &["init", "deinit"]),
     ("Members", &["join", "unjoin", "token", "register", "unregister", "cordon", "uncordon", "taint"]),
     (
         "Resources",
@@ -192,7 +226,7 @@ const HELP_GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Placement", &["why", "plan", "failover", "interpret", "console"]),
-    ("Data", &["backup", "restore", "migrate", "encryption", "image"]),
+    ("Data", &["backup", "restore", "migrate", "import", "export", "encryption", "image"]),
     ("Other", &["explain", "api-resources", "api-versions", "options", "completion", "man", "version"]),
 ];
 
@@ -204,7 +238,14 @@ fn group_help(command: clap::Command, name: &str) -> clap::Command {
         for name in *names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            text += &format!("  {name:<15}{}\n", wrapped(about.trim_end_matches('.')));
+            let about = about.split("\n\n").next().unwrap_or_default();
+            // A long name has a line of its own.
+            let name = if name.len() < NAME_WIDTH {
+                format!("{name:<NAME_WIDTH$}")
+            } else {
+                format!("{name}\n{ABOUT_INDENT}")
+            };
+            text += &format!("  {name}{}\n", wrapped(about.trim_end_matches('.')));
         }
         text.push('\n');
     }
@@ -212,13 +253,28 @@ fn group_help(command: clap::Command, name: &str) -> clap::Command {
     command.after_help(text).help_template("{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}")
 }
 
-/// Gives `-h` and `--help` the same compact layout: clap switches to another one if any argument has a long text.
+/// Gives `-h` and `--help` the same compact layout and text: clap has another one for a command or argument with a long
+/// text. The long description becomes the description; lists of commands show its first paragraph.
 fn one_layout(command: clap::Command) -> clap::Command {
+    compacted(command, 0)
+}
+
+fn compacted(command: clap::Command, depth: usize) -> clap::Command {
     let compact = |arg: clap::Arg| match arg.get_long_help().cloned() {
         Some(long) => arg.help(long).long_help(clap::builder::Resettable::Reset),
         None => arg,
     };
-    command.mut_args(compact).mut_subcommands(one_layout)
+    let command = match command.get_long_about().map(ToString::to_string) {
+        None => command,
+        Some(long) if depth < 2 => command.about(long).long_about(clap::builder::Resettable::Reset),
+        // clap lists nested commands with their whole description: only its first paragraph stays there.
+        Some(long) => {
+            let rest = long.split_once("\n\n").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+            let after = command.get_after_help().map(|after| format!("\n\n{after}")).unwrap_or_default();
+            command.long_about(clap::builder::Resettable::Reset).after_help(format!("{rest}{after}"))
+        }
+    };
+    command.mut_args(compact).mut_subcommands(|sub| compacted(sub, depth + 1))
 }
 
 /// Wraps the description of a command, aligned with its first line.
@@ -234,7 +290,7 @@ fn wrapped(text: &str) -> String {
             _ => lines.push(word.to_owned()),
         }
     }
-    lines.join(&format!("\n{:17}", ""))
+    lines.join(&format!("\n{ABOUT_INDENT}"))
 }
 
 /// Returns the log filter: a verbosity of 4 and above logs API requests.

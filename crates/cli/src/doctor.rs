@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use ::karmadactl::Exit;
 use ::karmadactl::console::Console;
-use ::testbed::doctor::{Patient, examine, print};
+use ::testbed::doctor::{DoctorSubject, examine, print};
 use ::testbed::place::TestbedDir;
 use clap::Args;
 
-use crate::testbed::TestbedArgs;
+use crate::testbed::{Format, TestbedArgs};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ Examples:
   flotilla doctor --kubeconfig /etc/karmada/karmada-apiserver.config
 
   # For scripts
-  flotilla doctor --json")]
+  flotilla doctor -o json")]
 pub struct DoctorArgs {
     #[command(flatten)]
     place: TestbedArgs,
@@ -35,15 +35,18 @@ pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    output: Format,
 }
 
 pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<()> {
-    let patient = match &args.kubeconfig {
-        Some(kubeconfig) => Patient::plane(kubeconfig, args.context.as_deref())?,
-        None => find_patient(&args.place.place()?)?,
+    let subject = match &args.kubeconfig {
+        Some(kubeconfig) => DoctorSubject::plane(kubeconfig, args.context.as_deref())?,
+        None => find_subject(&args.place.place()?)?,
     };
-    let report = examine(&patient).await;
-    if args.json {
+    let report = examine(&subject).await;
+    if args.json || args.output == Format::Json {
         console.line(serde_json::to_string_pretty(&report)?)?;
     } else {
         print(console, &report)?;
@@ -52,10 +55,10 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<()> {
 }
 
 /// Selects the testbed or, if there is none, the control plane in the same directory.
-fn find_patient(place: &TestbedDir) -> anyhow::Result<Patient> {
+fn find_subject(place: &TestbedDir) -> anyhow::Result<DoctorSubject> {
     let plane = place.home().join("karmada-apiserver.config");
     if !place.spec_file().exists() && plane.exists() {
-        return Patient::plane(&plane, None);
+        return DoctorSubject::plane(&plane, None);
     }
-    Patient::testbed(place)
+    DoctorSubject::testbed(place)
 }

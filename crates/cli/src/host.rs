@@ -19,6 +19,8 @@ pub struct HostArgs {
     /// Additional DNS name or IP address for the server certificate (can be repeated).
     #[arg(long = "tls-san", value_name = "NAME")]
     names: Vec<String>,
+    #[command(flatten)]
+    tls: crate::tls_flags::TlsArgs,
     /// URL written into kubeconfigs, if clients do not reach the server at --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
@@ -42,6 +44,8 @@ pub struct HostArgs {
     event_ttl: u64,
     #[command(flatten)]
     identity: crate::identity::IdentityArgs,
+    #[command(flatten)]
+    webhooks: crate::webhook_flags::WebhookArgs,
     /// Comma-separated admission plugins to disable.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     disable_admission_plugins: Vec<String>,
@@ -71,12 +75,15 @@ impl HostArgs {
     pub fn apply(self, host: &mut api_host::Options) -> anyhow::Result<()> {
         host.storage = self.storage()?;
         host.names = self.names;
+        host.tls = self.tls.read()?;
         host.advertise = self.advertise_url;
         host.peer_address = self.peer_address;
         self.encryption.apply(host)?;
         self.audit.apply(host)?;
         host.event_ttl = Duration::from_secs(self.event_ttl);
+        self.webhooks.apply(host)?;
         host.oidc = self.identity.oidc()?;
+        host.authentication_config = self.identity.authentication_config.clone();
         host.static_tokens = self.identity.tokens()?;
         host.anonymous = self.identity.anonymous_auth;
         host.admission_off.extend(self.disable_admission_plugins);

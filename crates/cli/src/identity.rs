@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use apiserver::auth::OidcConfig;
+use apiserver::auth::{OidcConfig, SignInConfig, TokenRules};
 use clap::Args;
 use object::request::User;
 use pki::jwt::Algorithm;
@@ -39,9 +39,26 @@ pub struct IdentityArgs {
     /// Required claim, as KEY=VALUE (can be repeated).
     #[arg(long, value_name = "KEY=VALUE")]
     oidc_required_claim: Vec<String>,
+    /// Comma-separated signature algorithms that are accepted, such as RS256 [default: all that can be verified].
+    #[arg(long, value_delimiter = ',', value_name = "NAME", requires = "oidc_issuer_url")]
+    oidc_signing_algs: Vec<String>,
+    /// File with the secret of the OpenID Connect client, for sign-in in the web console; a public client has none.
+    #[arg(long, value_name = "FILE", requires = "oidc_client_id")]
+    oidc_client_secret_file: Option<PathBuf>,
+    /// Scopes that the web console requests when a user signs in at the issuer.
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',', default_value = "openid,profile,email")]
+    oidc_scopes: Vec<String>,
     /// File of static tokens, one per line: TOKEN,USER,UID[,"GROUP1,GROUP2"]. For tests: they never expire.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+    /// AuthenticationConfiguration (apiserver.config.k8s.io): issuers of tokens, CEL claim mappings and validation rules,
+    /// and paths open to requests without credentials; replaces --oidc-*. Changes apply without a restart.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "oidc_issuer_url", "oidc_client_id", "oidc_ca_file", "oidc_username_claim", "oidc_username_prefix",
+        "oidc_groups_claim", "oidc_groups_prefix", "oidc_required_claim", "oidc_signing_algs",
+        "oidc_client_secret_file", "oidc_scopes",
+    ])]
+    pub authentication_config: Option<PathBuf>,
     /// Allow requests without credentials to health checks, version and kube-public/cluster-info.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     pub anonymous_auth: bool,
@@ -75,7 +92,31 @@ impl IdentityArgs {
             groups_prefix: self.oidc_groups_prefix.clone(),
             required_claims,
         };
-        Ok(Some(OidcConfig { rules, trust, algorithms: Algorithm::ALL.to_vec() }))
+        let client_secret = match &self.oidc_client_secret_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+                Some(Secret::new(text.trim()))
+            }
+            None => None,
+        };
+        if !self.oidc_scopes.iter().any(|scope| scope == "openid") {
+            bail!("--oidc-scopes must contain openid, as no token is issued without it");
+        }
+        let sign_in = SignInConfig { client_secret, scopes: self.oidc_scopes.clone() };
+        let rules = TokenRules::Flags(rules);
+        Ok(Some(OidcConfig { rules, discovery_url: None, trust, algorithms: self.algorithms()?, sign_in }))
+    }
+
+    fn algorithms(&self) -> anyhow::Result<Vec<Algorithm>> {
+        if self.oidc_signing_algs.is_empty() {
+            return Ok(Algorithm::ALL.to_vec());
+        }
+        let find = |name: &String| {
+            let known = Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name);
+            let names = || Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>().join(", ");
+            known.ok_or_else(|| anyhow::anyhow!("--oidc-signing-algs {name:?} must be one of {}", names()))
+        };
+        self.oidc_signing_algs.iter().map(find).collect()
     }
 
     pub fn tokens(&self) -> anyhow::Result<Vec<(Secret, User)>> {

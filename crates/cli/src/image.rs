@@ -99,6 +99,9 @@ struct RecipeArgs {
     /// Value of an ARG (can be repeated).
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     build_arg: Vec<(String, String)>,
+    /// Do not compress layers: faster, for images that stay on this machine.
+    #[arg(long)]
+    uncompressed: bool,
     #[command(flatten)]
     platform: PlatformArgs,
     #[command(flatten)]
@@ -323,6 +326,7 @@ impl RecipeArgs {
             arguments: self.build_arg.clone(),
             platform: self.platform.wanted(),
             mirror,
+            compresses: !self.uncompressed,
         })
     }
 }
@@ -360,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_called_as_their_directory() {
+    fn images_are_named_after_their_directory() {
         let directory = std::env::temp_dir().join("Flotilla App_1.d");
         std::fs::create_dir_all(&directory).unwrap();
         let name = name_after(&directory).unwrap().to_string();

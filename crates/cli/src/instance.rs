@@ -15,7 +15,8 @@ use cluster_client::{ApiRequest, ClusterClient, DeleteOptions, ListOptions, Patc
 use manager_kinds::annotations::{IMPORT_KUBECONFIG, MODE, RESTARTED_AT};
 use manager_kinds::instance::LABEL_KEEP;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
-use object::{GroupVersionKind, GroupVersionResource, Object, conditions};
+use object::builtin;
+use object::{GroupVersionKind, Object, conditions};
 use serde_json::{Value, json};
 
 use connection::ConnectionArgs;
@@ -216,7 +217,7 @@ async fn import(console: &Console, client: &ClusterClient, args: ImportArgs) -> 
     let secret_name = format!("{}-import", args.name);
     let mut secret = Object::new(&GroupVersionKind::new("", "v1", "Secret"), Some(INSTANCE_NAMESPACE), &secret_name);
     secret.set(&["data", "kubeconfig"], STANDARD.encode(text));
-    let secrets = ResourceRef::within(&GroupVersionResource::new("", "v1", "secrets"), INSTANCE_NAMESPACE);
+    let secrets = ResourceRef::within(&builtin::secrets(), INSTANCE_NAMESPACE);
     client.create(secrets, secret, WriteOptions::managed_by(FIELD_MANAGER)).await?;
     let mut instance = KARMADAS.object(INSTANCE_NAMESPACE, &args.name);
     instance.set_annotation(MODE, "imported");

@@ -9,6 +9,9 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 /// Feature gates of Karmada's logging library; `--log` and `--log-format` replace them.
 const LOGGING_GATES: [&str; 3] = ["LoggingAlphaOptions", "LoggingBetaOptions", "ContextualLogging"];
 
+/// Feature gates of Karmada whose behaviour cannot be switched off here.
+const ALWAYS_ON_GATES: [&str; 2] = ["ControllerPriorityQueue", "SchedulingOvercommitProtection"];
+
 /// Flags of one of Karmada's programs.
 pub trait FlagSet {
     const NAMES: &'static [&'static str];
@@ -22,10 +25,6 @@ pub struct OfServer;
 
 impl FlagSet for OfAgent {
     const NAMES: &'static [&'static str] = &[
-        "kube-api-qps",
-        "kube-api-burst",
-        "cluster-api-qps",
-        "cluster-api-burst",
         "cluster-cache-sync-timeout",
         "resync-period",
         "concurrent-cluster-syncs",
@@ -50,8 +49,6 @@ impl FlagSet for OfServer {
     const NAMES: &'static [&'static str] = &[
         "kube-api-qps",
         "kube-api-burst",
-        "cluster-api-qps",
-        "cluster-api-burst",
         "cluster-cache-sync-timeout",
         "resync-period",
         "concurrent-cluster-syncs",
@@ -67,13 +64,16 @@ impl FlagSet for OfServer {
         "rate-limiter-max-delay",
         "rate-limiter-qps",
         "rate-limiter-bucket-size",
+        // Karmada's controller manager accepts these two and does not read them.
+        "horizontal-pod-autoscaler-upscale-delay",
+        "horizontal-pod-autoscaler-downscale-delay",
         "leader-elect",
         "leader-elect-lease-duration",
         "leader-elect-renew-deadline",
         "leader-elect-retry-period",
         "leader-elect-resource-name",
         "leader-elect-resource-namespace",
-        "enable-pprof",
+        // Profiles are served by the API only, to callers with the right to read them.
         "profiling-bind-address",
         "logging-format",
     ];
@@ -119,6 +119,19 @@ impl<S: FlagSet> FromArgMatches for UnusedFlags<S> {
     }
 }
 
+/// Logs one warning for each gate that is switched off although its behaviour is always on.
+pub fn warn_always_on_gates(gates: &str) {
+    for name in switched_off(gates) {
+        tracing::warn!("--feature-gates {name}=false has no effect here: the behaviour is always on");
+    }
+}
+
+fn switched_off(gates: &str) -> Vec<&str> {
+    let given = gates.split(',').filter_map(|item| item.split_once('='));
+    let off = given.filter(|(_, value)| value.trim().eq_ignore_ascii_case("false")).map(|(name, _)| name.trim());
+    off.filter(|name| ALWAYS_ON_GATES.contains(name)).collect()
+}
+
 /// Removes Karmada's logging gates from a list of feature gates, with one warning each.
 pub fn without_logging_gates(gates: &str) -> String {
     let is_logging = |item: &&str| {
@@ -155,9 +168,17 @@ mod tests {
             line.own
         };
         assert_eq!(check("--own x", &[]).as_deref(), Some("x"));
-        check("--kube-api-qps=40 --kube-api-burst 60", &["kube-api-qps", "kube-api-burst"]);
+        check("--resync-period=40s --rate-limiter-qps 60", &["resync-period", "rate-limiter-qps"]);
         assert_eq!(check("--enable-pprof --own x", &["enable-pprof"]).as_deref(), Some("x"));
         assert!(Line::try_parse_from(["agent", "--nonsense=1"]).is_err());
+    }
+
+    #[test]
+    fn gates_that_cannot_be_switched_off_are_found() {
+        let check = |gates: &str, expected: &[&str]| assert_eq!(switched_off(gates), expected, "{gates}");
+        check("ControllerPriorityQueue=false, Failover=false", &["ControllerPriorityQueue"]);
+        check("SchedulingOvercommitProtection=true", &[]);
+        check("", &[]);
     }
 
     #[test]

@@ -2,27 +2,34 @@
 
 mod agent;
 mod audit;
+mod autoscaling;
+mod background;
 mod backup;
 mod completion;
 mod dispatch;
 mod doctor;
 mod encryption;
+mod estimator_flags;
 mod etcd;
 mod host;
 mod identity;
 mod image;
 mod instance;
 mod karmada_flags;
+mod kubeconfig_secret;
 mod limits;
 mod man;
 mod manager;
 mod member;
+mod name_resolution;
 mod prepare;
 mod propagation;
 mod registry;
 mod server;
 mod termination;
 mod testbed;
+mod tls_flags;
+mod webhook_flags;
 
 // Heap profilers see only the allocator of the system.
 #[cfg(not(feature = "system-allocator"))]

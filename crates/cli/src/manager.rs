@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use manager::{Manager, ManagerOptions};
 
+use crate::backup::instances::InstanceBackups;
 use crate::host::HostArgs;
 use crate::server;
 use crate::termination::Termination;
@@ -20,6 +21,9 @@ pub struct ManagerArgs {
     /// Allow a ManagedCluster in several instances, which then manage the same objects.
     #[arg(long)]
     shared_members: bool,
+    /// Answer gRPC reflection requests of authenticated users.
+    #[arg(long)]
+    grpc_reflection: bool,
 }
 
 pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
@@ -48,6 +52,8 @@ impl ManagerArgs {
         options.server_command = vec![program.display().to_string(), "server".to_owned()];
         options.clusters.endpoints.allow_loopback = self.allow_loopback_endpoints;
         options.clusters.shared_members = self.shared_members;
+        options.grpc_reflection = self.grpc_reflection;
+        options.backups = Some(Arc::new(InstanceBackups));
         Ok(options)
     }
 }

@@ -1,19 +1,26 @@
 //! Flags of `flotilla server` for propagation and cluster health, with the names and defaults of Karmada's components.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::features::Features;
 use clap::{Args, ValueEnum};
+use cluster_client::Kubeconfig;
+use cluster_client::remote::limit::RateLimit;
 use control_plane::Propagation;
 use control_plane::settings::{self, PurgeMode};
+
+use crate::estimator_flags::{EstimatorClientArgs, EstimatorServerArgs};
 
 /// The set of defaults in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Compat {
     #[value(name = "karmada-1.18")]
     Karmada118,
+    #[value(name = "karmada-1.19")]
+    Karmada119,
 }
 
 /// Default evictions per second: a control plane full of applications leaves a failed cluster within minutes, without
@@ -25,7 +32,8 @@ const EVICTION_RATE: f32 = 10.0;
 pub struct PropagationArgs {
     /// Use Karmada's defaults: cluster failover only with the feature gate Failover and
     /// --enable-no-execute-taint-eviction, no NoExecute taints without a policy, and evicted replicas removed after the
-    /// grace period even if their replacements are not ready.
+    /// grace period even if their replacements are not ready. With karmada-1.19 also priority-based scheduling, rescheduling
+    /// from the first affinity group, results per component, and no purge modes Immediately and Graciously.
     #[arg(long, value_enum, value_name = "VERSION")]
     compat: Option<Compat>,
     /// Feature gates, such as Failover=true,WorkloadAffinity=true.
@@ -114,11 +122,40 @@ pub struct PropagationArgs {
     /// Propagate workloads with zero replicas to every selected cluster.
     #[arg(long)]
     enable_empty_workload_propagation: bool,
+    /// Requests per second to each push-mode cluster; a negative number removes the limit.
+    #[arg(long, allow_negative_numbers = true, default_value_t = 2000.0, value_name = "RATE")]
+    cluster_api_qps: f64,
+    /// Requests that may exceed that rate at once [default: twice the rate].
+    #[arg(long, value_name = "N")]
+    cluster_api_burst: Option<u32>,
+    /// Kubeconfig of a management cluster of Cluster API: clusters it provisions join in push mode by themselves.
+    #[arg(long, value_name = "FILE")]
+    cluster_api_kubeconfig: Option<PathBuf>,
+    /// Context to use in --cluster-api-kubeconfig [default: its current one].
+    #[arg(long, value_name = "NAME", requires = "cluster_api_kubeconfig")]
+    cluster_api_context: Option<String>,
+    #[command(flatten)]
+    estimators: EstimatorClientArgs,
+    #[command(flatten)]
+    estimator_server: EstimatorServerArgs,
+}
+
+/// Returns which slices of members are reported, by the names of Karmada's controllers.
+pub fn collect_settings(controllers: &settings::Controllers) -> settings::CollectSettings {
+    settings::CollectSettings {
+        exports: controllers.is_enabled("serviceExport"),
+        services: controllers.is_enabled("endpointsliceCollect"),
+    }
 }
 
 impl PropagationArgs {
     pub fn read(self) -> anyhow::Result<Propagation> {
-        let defaults = if self.compat.is_some() { Features::default() } else { Features::flotilla() };
+        let defaults = match self.compat {
+            Some(Compat::Karmada118) => Features::default(),
+            Some(Compat::Karmada119) => Features::karmada_1_19(),
+            None => Features::flotilla(),
+        };
+        crate::karmada_flags::warn_always_on_gates(&self.feature_gates);
         let mut chosen = Propagation {
             features: Arc::new(
                 defaults
@@ -137,16 +174,33 @@ impl PropagationArgs {
         let namespaces = settings::SkippedNamespaces::parse(namespaces).context("--skipped-propagating-namespaces")?;
         chosen.federation.skipped_apis = settings::SkippedApis::parse(&self.skipped_propagating_apis)?;
         chosen.federation.skipped_namespaces = namespaces.clone();
+        chosen.services.skipped_namespaces = namespaces.clone();
         chosen.fleet.skipped_namespaces = namespaces;
         chosen.fleet.controllers = settings::Controllers::parse(&self.controllers);
-        let checked = chosen.fleet.controllers.check(&settings::controller_names());
+        let mut known = settings::controller_names();
+        known.extend(settings::SERVICE_CONTROLLERS);
+        let checked = chosen.fleet.controllers.check(&known);
         checked.map_err(|problem| anyhow::anyhow!("--controllers: {problem}"))?;
+        let is_off = |name: &&'static str| !chosen.fleet.controllers.is_enabled(name);
+        chosen.services.off = settings::SERVICE_CONTROLLERS.into_iter().filter(is_off).collect();
+        chosen.member_sync.collect = collect_settings(&chosen.fleet.controllers);
+        switch_controllers(&mut chosen);
         self.set_fleet(&mut chosen.fleet)?;
         chosen.federation.graceful_eviction_timeout = self.graceful_eviction_timeout;
         chosen.member_sync.heartbeat = self.cluster_status_update_frequency;
         chosen.member_sync.failure_threshold = self.cluster_failure_threshold;
         chosen.member_sync.success_threshold = self.cluster_success_threshold;
         chosen.member_sync.resource_modeling = self.enable_cluster_resource_modeling;
+        chosen.member_sync.rate_limit = rate_limit("--cluster-api-qps", self.cluster_api_qps, self.cluster_api_burst)?;
+        chosen.cluster_api = match &self.cluster_api_kubeconfig {
+            Some(path) => {
+                let kubeconfig = Kubeconfig::load(std::slice::from_ref(path)).context("--cluster-api-kubeconfig")?;
+                Some(kubeconfig.remote(self.cluster_api_context.as_deref()).context("--cluster-api-kubeconfig")?)
+            }
+            None => None,
+        };
+        chosen.estimator_server = self.estimator_server.read()?;
+        chosen.scheduling.estimators = self.estimators.read()?;
         chosen.scheduling.descheduling = self.descheduler.then_some(settings::Descheduling {
             interval: self.descheduling_interval,
             threshold: self.unschedulable_threshold,
@@ -178,6 +232,40 @@ impl PropagationArgs {
         };
         Ok(())
     }
+}
+
+/// Switches the controllers that do not belong to the fleet.
+fn switch_controllers(chosen: &mut Propagation) {
+    let is_on = |name: &str| chosen.fleet.controllers.is_enabled(name);
+    chosen.federation.runs = settings::FederationControllers {
+        binding: is_on("binding"),
+        binding_status: is_on("bindingStatus"),
+        graceful_eviction: is_on("gracefulEviction"),
+        application_failover: is_on("applicationFailover"),
+    };
+    chosen.member_sync.runs = settings::EnabledSyncs {
+        cluster_status: is_on("clusterStatus"),
+        execution: is_on("execution"),
+        work_status: is_on("workStatus"),
+    };
+    if !is_on("agentcsrapproving") {
+        chosen.agent_approval = settings::AgentApproval::Off;
+    }
+}
+
+/// A limit as client-go understands it: a negative rate means none.
+pub fn rate_limit(flag: &str, qps: f64, burst: Option<u32>) -> anyhow::Result<Option<RateLimit>> {
+    if qps < 0.0 {
+        return Ok(None);
+    }
+    if !qps.is_finite() || qps == 0.0 {
+        bail!("{flag} must be a positive number, or negative for no limit, not {qps}");
+    }
+    let burst = burst.unwrap_or((2.0 * qps).ceil() as u32);
+    if burst == 0 {
+        bail!("the burst of {flag} must be at least 1");
+    }
+    Ok(Some(RateLimit { per_second: qps, burst }))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -222,7 +310,34 @@ mod tests {
         );
         assert!(mixed.features.failover && !mixed.features.resilient_failover);
         assert!(mixed.fleet.enable_no_execute_taint_eviction && mixed.allow_no_execute_taint_policy);
+        let newer = read("--compat karmada-1.19").features;
+        assert_eq!(*newer, Features::karmada_1_19());
+        assert!(newer.priority_based_scheduling && !newer.failover && !newer.deprecated_purge_modes);
+        assert!(ours.features.priority_based_scheduling && ours.features.deprecated_purge_modes);
         let off = read("--feature-gates Failover=false --enable-no-execute-taint-eviction=false");
         assert!(!off.features.failover && !off.fleet.enable_no_execute_taint_eviction);
+    }
+
+    #[test]
+    fn every_controller_is_switched_by_its_name_in_karmada() {
+        let all = read("");
+        assert_eq!(all.federation.runs, settings::FederationControllers::default());
+        assert_eq!(all.member_sync.runs, settings::EnabledSyncs::default());
+        let some = read("--controllers *,-binding,-gracefulEviction,-workStatus,-agentcsrapproving");
+        assert!(!some.federation.runs.binding && !some.federation.runs.graceful_eviction);
+        assert!(some.federation.runs.binding_status && some.federation.runs.application_failover);
+        assert!(!some.member_sync.runs.work_status && some.member_sync.runs.execution);
+        assert_eq!(some.agent_approval, settings::AgentApproval::Off);
+        let none = read("--controllers=cluster");
+        assert!(!none.member_sync.runs.cluster_status);
+    }
+
+    #[test]
+    fn requests_to_members_are_limited_as_configured() {
+        let limit = |line: &str| read(line).member_sync.rate_limit.map(|limit| (limit.per_second as u32, limit.burst));
+        assert_eq!(limit(""), Some((2000, 4000)));
+        assert_eq!(limit("--cluster-api-qps=40 --cluster-api-burst=60"), Some((40, 60)));
+        assert_eq!(limit("--cluster-api-qps=-1"), None);
+        assert!(rate_limit("--cluster-api-qps", 0.0, None).is_err());
     }
 }

@@ -3,15 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::cluster::CLUSTERS;
 use api_host::ApiHost;
 use cluster_client::remote::gate::Gate;
-use cluster_client::{ClusterClient, Endpoint};
+use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
 use core_controllers::{ControllerClients, ControllerParameters};
 use member_sync::push::Connect;
+use membership::MemberAccess;
+use membership::cluster_api::DiscoveryDeps;
+use metrics_adapter::MetricsAdapter;
 use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
-use reconcile::{Clock, Fence, LeaderElection, LeaderElector, Mirrors, SystemClock};
+use plane_state::Propagations;
+use reconcile::{Clock, Fence, LeaderElection, LeaderElector, Mirrors, ReconcileError, SystemClock, Term};
+use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +41,10 @@ pub struct Shared {
     pub interpreter: interpreter_runtime::SharedInterpreter,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
+    pub propagations: Propagations,
     pub metrics: PlaneMetrics,
+    /// Reads metrics of members.
+    pub adapter: MetricsAdapter,
 }
 
 /// Running components.
@@ -67,16 +76,26 @@ pub fn start(
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
     let parameters = ControllerParameters { agent_approval: propagation.agent_approval, ..parameters };
     let connect = Arc::new(member_sync::connect::connect);
+    let background = propagation.background.clone().unwrap_or_else(Handle::current);
     let components = Components { clients, shared, parameters, propagation, clock, connect };
     let stop = CancellationToken::new();
     let cancel = stop.clone();
+    let Some(candidate) = candidate else {
+        return Ok(Running { stop, task: background.spawn(components.run_restarting(cancel)) });
+    };
+    // The election runs among the requests: a busy plane must not lose its lease.
     let task = tokio::spawn(async move {
-        let Some(candidate) = candidate else {
-            return components.run_restarting(cancel).await;
-        };
         let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
         let elector = LeaderElector::new(election, components.clients.manager.clone(), Arc::clone(&components.clock));
-        elector.run_terms(cancel, |term| components.within(&term.fence).run_restarting(term.cancel)).await;
+        let run_term = |term: Term| {
+            let running = background.spawn(components.within(&term.fence).run_restarting(term.cancel));
+            async move {
+                if let Err(error) = running.await {
+                    tracing::error!(%error, "the controllers exited with an error");
+                }
+            }
+        };
+        elector.run_terms(cancel, run_term).await;
     });
     Ok(Running { stop, task })
 }
@@ -133,12 +152,13 @@ impl Components {
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(core_controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let Shared { client, mirrors, interpreter, member_capacity, decisions, metrics } = self.shared;
+        let Shared { client, mirrors, interpreter, member_capacity, decisions, propagations, metrics, adapter } =
+            self.shared;
         // One mirror per resource for all components. They end with the term.
         let mirrors = mirrors.within(client, cancel.clone());
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
         running.spawn(fleet::run(
-            fleet::Parts {
+            fleet::FleetDeps {
                 mirrors: mirrors.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
@@ -147,13 +167,35 @@ impl Components {
             },
             cancel.clone(),
         ));
+        running.spawn(services::run(
+            services::ServiceDeps {
+                mirrors: mirrors.clone(),
+                features: features.clone(),
+                clock: clock.clone(),
+                metrics: metrics.clone(),
+                settings: self.propagation.services.clone(),
+            },
+            cancel.clone(),
+        ));
+        if self.propagation.fleet.controllers.is_enabled(autoscaling::FEDERATED_HPA_CONTROLLER) {
+            let deps = autoscaling::AutoscalingDeps {
+                mirrors: mirrors.clone(),
+                adapter,
+                clock: clock.clone(),
+                metrics: metrics.clone(),
+                settings: self.propagation.autoscaling.clone(),
+            };
+            running.spawn(autoscaling::run(deps, cancel.clone()));
+        }
+        running.spawn(discover_clusters(self.propagation.cluster_api.clone(), mirrors.clone(), cancel.clone()));
         running.spawn(federation::run(
-            federation::Parts {
+            federation::FederationDeps {
                 mirrors: mirrors.clone(),
                 interpreter: interpreter.clone(),
                 features: features.clone(),
                 clock: clock.clone(),
                 metrics: metrics.clone(),
+                propagations,
                 settings: self.propagation.federation.clone(),
             },
             cancel.clone(),
@@ -172,10 +214,26 @@ impl Components {
         ));
         let settings = self.propagation.member_sync.clone();
         let parts =
-            member_sync::push::Parts { mirrors, interpreter, member_capacity, features, clock, metrics, settings };
+            member_sync::push::PushDeps { mirrors, interpreter, member_capacity, features, clock, metrics, settings };
         running.spawn(member_sync::push::run_with(parts, self.connect, cancel.clone()));
         finish(running, cancel).await;
     }
+}
+
+/// Joins the clusters that Cluster API provisions, if a management cluster is configured.
+async fn discover_clusters(management: Option<RemoteConfig>, mirrors: Mirrors, cancel: CancellationToken) {
+    let Some(management) = management else { return };
+    let management = match ClusterClient::connect(Endpoint::Remote(management)) {
+        Ok(management) => management,
+        Err(error) => return tracing::error!(%error, "--cluster-api-kubeconfig cannot be used"),
+    };
+    let deps = DiscoveryDeps {
+        control_plane: mirrors.client().clone(),
+        clusters: mirrors.of(&CLUSTERS.gvr()),
+        management,
+        connect: Arc::new(|remote| MemberAccess::new(remote, None).map_err(ReconcileError::other)),
+    };
+    membership::cluster_api::run(deps, cancel).await;
 }
 
 /// Waits for all components. After cancellation the wait is bounded, so that a stuck one does not delay the next leader.

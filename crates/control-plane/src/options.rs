@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use core_controllers::AgentApproval;
+use tokio::runtime::Handle;
 
 /// Context, cluster and user name in the kubeconfig, as existing scripts for Karmada expect.
 const CONTEXT: &str = "karmada-apiserver";
@@ -18,6 +19,12 @@ const RESERVED_GROUPS: &[&str] = &[
     "system:serviceaccounts:karmada-system",
 ];
 
+/// Plugins that write values of this control plane into pods and claims. Pods and claims here are templates for members, which
+/// have their own classes, defaults and tokens. Karmada disables ServiceAccount too; `--enable-admission-plugins` has
+/// the others for parity with its API server.
+const OFF_BY_DEFAULT: [&str; 5] =
+    ["ServiceAccount", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize"];
+
 /// Settings of the components that manage members and place workloads.
 #[derive(Clone, Default)]
 pub struct Propagation {
@@ -25,11 +32,20 @@ pub struct Propagation {
     pub federation: federation::Settings,
     pub scheduling: binding_scheduling::SchedulingSettings,
     pub fleet: fleet::Settings,
+    pub services: services::ServiceSettings,
+    pub autoscaling: autoscaling::AutoscalingSettings,
     pub member_sync: member_sync::Settings,
+    /// Address of the estimator service; `None` serves none.
+    pub estimator_server: Option<estimator::server::ServerSettings>,
+    /// Management cluster of Cluster API whose clusters join by themselves.
+    pub cluster_api: Option<cluster_client::RemoteConfig>,
     /// Allows ClusterTaintPolicies to add NoExecute taints.
     pub allow_no_execute_taint_policy: bool,
     /// Selects the agents whose certificates are approved automatically.
     pub agent_approval: AgentApproval,
+    /// Runs the components apart from the requests, so that a burst of propagation does not delay them; `None` shares the
+    /// runtime of the API server.
+    pub background: Option<Handle>,
 }
 
 #[derive(Clone)]
@@ -37,14 +53,15 @@ pub struct Options {
     /// The API server, its store and its keys.
     pub host: api_host::Options,
     pub propagation: Propagation,
+    /// Serves profiles of the whole process; not for planes that share it with others.
+    pub profiling: bool,
 }
 
 impl Options {
     pub fn new(data_dir: impl Into<PathBuf>, bind: SocketAddr) -> Self {
         let mut host = api_host::Options::new(CONTEXT, data_dir, bind);
-        // As in Karmada: pod templates must reach members without a token of the control plane.
-        host.admission_off = vec!["ServiceAccount".to_owned()];
+        host.admission_off = OFF_BY_DEFAULT.map(str::to_owned).to_vec();
         host.limits.reserved_groups = RESERVED_GROUPS;
-        Self { host, propagation: Propagation::default() }
+        Self { host, propagation: Propagation::default(), profiling: false }
     }
 }

@@ -6,32 +6,50 @@ use std::sync::Arc;
 
 use api::cluster::CLUSTERS;
 use api_host::{Additions, ApiHost};
+use apiserver::admission::claim_resize::ClaimResize;
+use apiserver::admission::default_tolerations::DefaultTolerations;
+use apiserver::admission::priority::Priorities;
+use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::server::{Handlers, Server};
-use cluster_client::{ClusterClient, User};
+use apiserver::usage::UsageApi;
+use cluster_client::{ClusterClient, MemberClients, User};
+use estimator::server::EstimatorServer;
 use explain::Explainer;
 use member_sync::gate::Gate;
+use metrics_adapter::MetricsAdapter;
 use plane_api::admission::agents::AgentRestriction;
 use plane_api::admission::cluster_secrets::ClusterSecretAccess;
 use plane_api::admission::karmada;
+use plane_api::admission::registry_stores::RegistryStoreAccess;
 use plane_api::admission::safe_mode::SafeModeStep;
 use plane_api::cluster_proxy::ClusterProxy;
 use plane_api::cluster_proxy::peers::{PeerEndpoint, Peers};
 use plane_api::cluster_proxy::tunnels::{TunnelEndpoint, Tunnels};
 use plane_api::explaining::Explaining;
+use plane_api::member_capacity::{self, CapacityReports};
+use plane_api::member_metrics::{CustomMetrics, ExternalMetrics, FleetUsage};
 use plane_api::pod_commands::PodCommands;
 use plane_api::safe_mode::{self, SafeModeConfirm, SafeModeState};
 use plane_api::searching::{PlaneClients, Searching};
+use plane_api::timeline::PropagationTimeline;
 use plane_metrics::PlaneMetrics;
 use plane_state::Decisions;
 use plane_state::MemberCapacity;
+use plane_state::Propagations;
 use plane_state::SafeMode;
-use reconcile::Mirrors;
+use profiling::ProfileEndpoint;
+use reconcile::{Mirrors, SystemClock};
 use search::Search;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use web_console::activity::RecentActivity;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
+use web_console::history::MetricsHistory;
+use web_console::rows::SortedRows;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::components::{self, Running, Shared};
+use crate::estimation::AllMembers;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
 
@@ -60,16 +78,27 @@ impl ControlPlane {
         let interpreter = interpretation::start(client.clone(), &host.server, features, host.stop.clone()).await;
         let mirrors = Mirrors::new(client.clone(), host.stop.clone());
         // Search and the controllers read Clusters; started here, all share one mirror.
-        mirrors.of(&CLUSTERS.gvr());
+        let clusters = mirrors.of(&CLUSTERS.gvr());
+        let tunnels = tunnels(&host);
+        let members: Arc<dyn MemberClients> =
+            Arc::new(PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) });
         let shared = Shared {
+            adapter: MetricsAdapter::new(&mirrors, Arc::clone(&members)),
             client,
             mirrors,
             interpreter,
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
+            propagations: Propagations::default(),
             metrics: plane_metrics(&host.server),
         };
-        let handlers = handlers(&host, &shared, &options.propagation, mode);
+        let capacity = shared.member_capacity.clone();
+        tokio::spawn(member_capacity::follow(Arc::clone(&host.server), clusters, capacity));
+        serve_estimates(&shared, &options.propagation, host.stop.clone()).await?;
+        let mut handlers = handlers(&host, &shared, &options.propagation, (tunnels, members), mode);
+        if options.profiling {
+            handlers.extensions.push(Box::new(ProfileEndpoint));
+        }
         let host = host.serve(handlers)?;
         let candidate = candidate(&options, host.address)?;
         let components = components::start(&host, shared, options.propagation, candidate)?;
@@ -97,12 +126,18 @@ impl ControlPlane {
 /// Kinds and admission steps of a control plane in addition to those of every API server.
 fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
     Additions {
-        kinds: validation::kinds(&propagation.features),
+        kinds: [validation::kinds(&propagation.features), apiserver::usage::kinds()].concat(),
         objects: plane_api::bootstrap::objects(),
         judges: vec![
             Box::new(AgentRestriction),
             Box::new(ClusterSecretAccess),
+            Box::new(RegistryStoreAccess),
             Box::new(SafeModeStep { mode: mode.clone() }),
+            // Off unless asked for: see `Options::new`.
+            Box::new(Priorities),
+            Box::new(DefaultTolerations),
+            Box::new(DefaultStorageClass),
+            Box::new(ClaimResize),
         ],
         admission: karmada::steps(karmada::Options {
             features: Arc::clone(&propagation.features),
@@ -113,9 +148,14 @@ fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
 }
 
 /// Starts the services behind the control plane's own endpoints and returns their handlers.
-fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagation, mode: SafeMode) -> Handlers {
-    let tunnels = tunnels(host);
-    let explainer = Explainer::new(explain::ExplainerDeps {
+fn handlers(
+    host: &ApiHost<TcpListener>,
+    shared: &Shared,
+    propagation: &Propagation,
+    (tunnels, members): (Arc<Tunnels>, Arc<dyn MemberClients>),
+    mode: SafeMode,
+) -> Handlers {
+    let explainer = Arc::new(Explainer::new(explain::ExplainerDeps {
         client: shared.client.clone(),
         interpreter: shared.interpreter.clone(),
         member_capacity: shared.member_capacity.clone(),
@@ -127,28 +167,50 @@ fn handlers(host: &ApiHost<TcpListener>, shared: &Shared, propagation: &Propagat
             evicts_by_taints: propagation.fleet.enable_no_execute_taint_eviction,
             default_tolerations: propagation.fleet.default_tolerations,
         },
-    });
+    }));
     // Every replica answers searches, so every replica keeps read-only copies.
-    let members = PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) };
-    let search = Search::new(search::SearchDeps { mirrors: shared.mirrors.clone(), members: Arc::new(members) });
+    let search = Search::new(search::SearchDeps { mirrors: shared.mirrors.clone(), members });
+    let adapter = shared.adapter.clone();
+    let usage = UsageApi { source: Arc::new(FleetUsage { adapter: adapter.clone() }) };
     tokio::spawn(search.clone().run(host.stop.clone()));
-    let console = Arc::new(WebConsole::default());
+    let shared_key = &host.certificates.service_account_key;
+    let console = Arc::new(WebConsole::of_plane(shared.client.clone(), shared_key));
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
     Handlers {
-        connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) })],
+        connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) }), Box::new(usage)],
+        groups: vec![Box::new(CustomMetrics { adapter: adapter.clone() }), Box::new(ExternalMetrics { adapter })],
         extensions: vec![
+            Box::new(PropagationTimeline {
+                explainer: Arc::clone(&explainer),
+                propagations: shared.propagations.clone(),
+            }),
             Box::new(Explaining { explainer, mode: mode.clone() }),
             Box::new(PodCommands),
             Box::new(SafeModeState { mode: mode.clone() }),
             Box::new(SafeModeConfirm { mode }),
             Box::new(TunnelEndpoint { tunnels: Arc::clone(&tunnels) }),
             Box::new(PeerEndpoint { tunnels }),
+            Box::new(CapacityReports { clusters: shared.mirrors.of(&CLUSTERS.gvr()) }),
             Box::new(ConsolePages { console: Arc::clone(&console) }),
             Box::new(ConsoleTickets { console: Arc::clone(&console) }),
+            Box::new(MetricsHistory::start(&host.server)),
+            Box::new(RecentActivity),
+            Box::new(SortedRows),
         ],
         authenticators: vec![Box::new(SessionCookies { console })],
         ..Handlers::default()
     }
+}
+
+/// Serves the estimator service until stopped, if it is configured.
+async fn serve_estimates(shared: &Shared, propagation: &Propagation, stop: CancellationToken) -> anyhow::Result<()> {
+    let Some(settings) = &propagation.estimator_server else { return Ok(()) };
+    let source = Arc::new(AllMembers { capacity: shared.member_capacity.clone(), client: shared.client.clone() });
+    let with_quotas = propagation.features.resource_quota_estimate;
+    let server = EstimatorServer::bind(settings, source, Arc::new(SystemClock), with_quotas).await?;
+    tracing::info!(address = %server.address, "serving estimates");
+    tokio::spawn(server.run(stop));
+    Ok(())
 }
 
 /// An agent opens its tunnel to one replica; the others reach the member through that replica.

@@ -14,7 +14,7 @@ async fn plane(directory: &tempfile::TempDir) -> ControlPlane {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_in_the_same_process_keeps_the_contract() {
+async fn the_in_process_client_passes_the_contract() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = plane(&directory).await;
     let server = Arc::new(Direct::new(plane.server.clone()));
@@ -25,7 +25,7 @@ async fn a_client_in_the_same_process_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_over_the_network_keeps_the_contract() {
+async fn the_network_client_passes_the_contract() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = plane(&directory).await;
     let remote = Kubeconfig::load(std::slice::from_ref(&plane.kubeconfig))
@@ -37,7 +37,7 @@ async fn a_client_over_the_network_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acting_as_someone_else_needs_the_right_to() {
+async fn impersonation_needs_permission() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plane = plane(&directory).await;
     let server = Arc::new(Direct::new(plane.server.clone()));

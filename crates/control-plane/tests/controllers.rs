@@ -104,7 +104,7 @@ fn map(namespace: &str, name: &str) -> ResourceRef {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_gets_its_account_and_certificate_and_goes_with_all_it_holds() {
+async fn a_namespace_gets_account_and_certificate_and_is_deleted_with_its_contents() {
     let world = World::start("namespace").await;
     world.namespace("a").await;
     let account = ResourceRef::namespaced(&core("serviceaccounts"), "a", "default");
@@ -156,7 +156,7 @@ async fn a_namespace_with_an_object_that_was_stored_too_deep_can_be_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dependents_follow_their_owner_or_are_set_free() {
+async fn dependents_are_deleted_with_their_owner_or_orphaned() {
     let world = World::start("garbage").await;
     world.namespace("a").await;
     for (policy, stays) in [
@@ -183,7 +183,7 @@ async fn dependents_follow_their_owner_or_are_set_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owners_do_not_reach_into_other_namespaces() {
+async fn owners_in_other_namespaces_are_ignored() {
     let world = World::start("reach").await;
     world.namespace("a").await;
     world.namespace("b").await;
@@ -217,7 +217,7 @@ async fn owners_do_not_reach_into_other_namespaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotas_give_back_what_has_gone_and_secrets_follow_their_account() {
+async fn quotas_are_released_and_secrets_follow_their_account() {
     let world = World::start("quota").await;
     world.namespace("a").await;
     world.there(&map("a", "kube-root-ca.crt"), |_| true).await;
@@ -251,7 +251,7 @@ async fn quotas_give_back_what_has_gone_and_secrets_follow_their_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_right() {
+async fn an_approved_request_is_signed_and_node_requests_are_approved_by_permission() {
     use base64::Engine;
     use pki::subject::{AlternativeNames, CertificateSubject};
 
@@ -282,7 +282,7 @@ async fn an_approved_request_is_signed_and_a_node_needs_no_approval_but_the_righ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn custom_resources_own_and_are_owned_like_all_others() {
+async fn custom_resources_can_be_owners_and_dependents() {
     let world = World::start("custom").await;
     world.namespace("a").await;
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
@@ -310,7 +310,7 @@ async fn custom_resources_own_and_are_owned_like_all_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn joining_machines_find_signed_directions_until_their_token_ends() {
+async fn cluster_info_is_signed_until_the_token_expires() {
     let world = World::start("bootstrap").await;
     let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(4);
     let data = json!({"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true",

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::clusters::{NotReady, check_ready, rewrite, write_if_changed};
 use crate::display::ProgressLine;
 use crate::hint::Hint;
+use crate::host_cluster::{self, HOST};
 use crate::place::{PLANE, PLANE_CONTEXT, REGISTRY, TestbedDir};
 use crate::spec::{Kind, MachineSpec, MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::{SupervisorClient, this_program};
@@ -60,6 +61,9 @@ impl Testbed {
     }
 
     pub async fn start_plane(&self, line: &ProgressLine, deadline: Instant) -> anyhow::Result<()> {
+        if let Some(host) = &self.spec.host {
+            return host_cluster::start_plane(self, host, line, deadline).await;
+        }
         self.started(&self.supervisor, &self.spec.plane_machine(&self.place, &self.program), line).await?;
         let written = self.place.machine_data(PLANE).join("karmada-apiserver.config");
         loop {
@@ -95,7 +99,11 @@ impl Testbed {
         line: &ProgressLine,
         deadline: Instant,
     ) -> anyhow::Result<()> {
-        self.started(&*self.members, &self.spec.member_machine(&self.place, &self.program, member), line).await?;
+        let mut machine = self.spec.member_machine(&self.place, &self.program, member);
+        if let Some(host) = self.spec.host.as_ref().filter(|_| member.name == HOST) {
+            machine = host.machine(&self.spec, machine)?;
+        }
+        self.started(&*self.members, &machine, line).await?;
         if self.spec.provisioner == Kind::Lxd && self.spec.machines.microk8s {
             return self.install_microk8s(member, line).await;
         }
@@ -154,11 +162,14 @@ impl Testbed {
 
     /// Starts the agent of a registered member.
     pub async fn start_agent(&self, member: &MemberSpec) -> anyhow::Result<()> {
+        if self.spec.host.is_some() {
+            return host_cluster::start_agent(self, member).await;
+        }
         let config = self.place.member_config(&member.name);
-        let beside = self.place.agent_member_config(&member.name);
+        let agent_config = self.place.agent_member_config(&member.name);
         if self.spec.provisioner != Kind::Process {
             // The agent runs outside the member, and uses the same address as all clients.
-            write_if_changed(&beside, &std::fs::read_to_string(&config)?)?;
+            write_if_changed(&agent_config, &std::fs::read_to_string(&config)?)?;
         }
         let endpoint = cluster_client::Kubeconfig::load(&[config])?.remote(None)?.server;
         let machine = self.spec.agent_machine(&self.place, &self.program, member, &endpoint);
@@ -166,7 +177,7 @@ impl Testbed {
     }
 
     /// Starts a machine unless it is already running as described.
-    async fn started(
+    pub async fn started(
         &self,
         provisioner: &dyn Provisioner,
         machine: &Machine,
@@ -181,7 +192,12 @@ impl Testbed {
     }
 
     /// Pauses between two checks, or fails when the machine keeps exiting or the time is over.
-    async fn patience(&self, provisioner: &dyn Provisioner, machine: &str, deadline: Instant) -> anyhow::Result<()> {
+    pub async fn patience(
+        &self,
+        provisioner: &dyn Provisioner,
+        machine: &str,
+        deadline: Instant,
+    ) -> anyhow::Result<()> {
         let is_failing = provisioner.condition(machine).await? == Condition::Failing;
         if is_failing || Instant::now() >= deadline {
             let log = self.place.log_of(machine);

@@ -9,7 +9,8 @@ use cluster_client::{ClusterClient, Endpoint, Kubeconfig};
 use object::yaml;
 use serde_json::{Value, json};
 
-use crate::place::{PLANE_CONTEXT, TestbedDir};
+use crate::host_cluster::HOST;
+use crate::place::{INSTANCE_MEMBER, PLANE_CONTEXT, TestbedDir};
 use crate::spec::{Spec, write_file};
 
 pub const PODS: Resource = Resource::namespaced("", "v1", "Pod", "pods");
@@ -81,7 +82,10 @@ fn named<'a>(config: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
 /// Writes a kubeconfig with a context per cluster, the control plane's first.
 pub fn write_merged(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     let members = spec.members.iter().map(|member| place.member_config(&member.name));
-    let paths = std::iter::once(place.plane_config()).chain(members);
+    let host = spec.host.iter().map(|_| place.member_config(HOST));
+    let managed = [place.manager_config(), place.instance_config(), place.member_config(INSTANCE_MEMBER)];
+    let managed = managed.into_iter().filter(|_| spec.manager.is_some());
+    let paths = std::iter::once(place.plane_config()).chain(host).chain(members).chain(managed);
     let mut merged = json!({
         "apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [],
         "current-context": PLANE_CONTEXT,

@@ -44,6 +44,9 @@ pub async fn run(console: &Console, place: &TestbedDir, scenario: &str, keep: bo
         bail!("demo {scenario} not found; available: {}", names.join(", "));
     };
     let bed = Testbed::running(place).await?;
+    if bed.spec.members.is_empty() {
+        bail!("the testbed {} has no members to run a demo in", place.name());
+    }
     let mut stage = DemoContext::new(console, &bed)?;
     stage.say(format!("{}: {}", known.name, known.about))?;
     let played = match known.name {

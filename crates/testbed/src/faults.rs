@@ -225,6 +225,10 @@ async fn restore(bed: &Testbed, member: &MemberSpec, member_faults: &MemberFault
 
 fn refuse_impossible(bed: &Testbed, fault: &Fault) -> anyhow::Result<()> {
     let needs_process = matches!(fault, Fault::Kill | Fault::Partition | Fault::Slow { .. });
+    let needs_agent = matches!(fault, Fault::Partition | Fault::Slow { .. } | Fault::ExpireCredentials);
+    if needs_agent && bed.spec.host.is_some() {
+        bail!("{fault} needs agents that are processes of this host; with a host cluster they are pods");
+    }
     if needs_process && bed.spec.provisioner != Kind::Process {
         bail!(
             "{fault} needs members that are processes of this host; these use the provisioner {:?}",

@@ -16,6 +16,7 @@ pub enum Hint<'a> {
     DownDelete,
     Status,
     Demo(&'a str),
+    Stop(&'a str),
     Start(&'a str),
     RemoveMember(&'a str),
     Fault {
@@ -41,9 +42,20 @@ pub enum Hint<'a> {
         name: &'a str,
         kubeconfig: &'a Path,
     },
+    Unjoin(&'a str),
     UnjoinForced(&'a str),
+    Uncordon(&'a str),
+    /// All nodes of a member.
+    UncordonNodes(&'a str),
+    /// Explains an object of the control plane, named as TYPE/NAME.
+    Why {
+        object: &'a str,
+        namespace: &'a str,
+    },
     /// Prints a link to the web console.
     Console,
+    /// Lists the instances of the manager.
+    Instances,
     /// Checks this host for members in system containers.
     PrepareLxd,
     /// Checks this host for pods in containers.
@@ -54,6 +66,7 @@ pub enum Hint<'a> {
 enum Scope {
     Testbed,
     Plane,
+    Manager,
     Host,
 }
 
@@ -64,6 +77,7 @@ impl TestbedDir {
         match hint.scope() {
             Scope::Testbed => self.command(&arguments),
             Scope::Plane => self.plane_command(&arguments),
+            Scope::Manager => self.manager_command(&arguments),
             Scope::Host => format!("flotilla {arguments}"),
         }
     }
@@ -81,6 +95,7 @@ impl Hint<'_> {
             Hint::DownDelete,
             Hint::Status,
             Hint::Demo("DEMO"),
+            Hint::Stop("MEMBER"),
             Hint::Start("MEMBER"),
             Hint::RemoveMember("MEMBER"),
             Hint::Fault { member: "MEMBER", fault: "FAULT" },
@@ -90,8 +105,13 @@ impl Hint<'_> {
             Hint::Unexpose("FORWARD"),
             Hint::Distribute { context: file, image: "IMAGE", push: true },
             Hint::Join { name: "MEMBER", kubeconfig: file },
+            Hint::Unjoin("MEMBER"),
             Hint::UnjoinForced("MEMBER"),
+            Hint::Uncordon("MEMBER"),
+            Hint::UncordonNodes("MEMBER"),
+            Hint::Why { object: "OBJECT", namespace: "NAMESPACE" },
             Hint::Console,
+            Hint::Instances,
             Hint::PrepareLxd,
             Hint::PrepareContainers,
         ]
@@ -99,10 +119,22 @@ impl Hint<'_> {
 
     fn scope(&self) -> Scope {
         match self {
-            Self::Join { .. } | Self::UnjoinForced(_) | Self::Console => Scope::Plane,
+            Self::Join { .. }
+            | Self::Unjoin(_)
+            | Self::UnjoinForced(_)
+            | Self::Uncordon(_)
+            | Self::UncordonNodes(_)
+            | Self::Why { .. }
+            | Self::Console => Scope::Plane,
+            Self::Instances => Scope::Manager,
             Self::PrepareLxd | Self::PrepareContainers => Scope::Host,
             _ => Scope::Testbed,
         }
+    }
+
+    /// Returns the command line for a control plane that is not a testbed.
+    pub fn for_plane(&self, kubeconfig: &Path) -> String {
+        format!("flotilla {} --kubeconfig {}", self.arguments(), quoted(kubeconfig))
     }
 
     /// Returns the words after `flotilla`, without the flags that select the testbed.
@@ -115,6 +147,7 @@ impl Hint<'_> {
             Self::DownDelete => "down --delete".to_owned(),
             Self::Status => "status".to_owned(),
             Self::Demo(name) => format!("demo {name}"),
+            Self::Stop(member) => format!("stop {member}"),
             Self::Start(member) => format!("start {member}"),
             Self::RemoveMember(member) => format!("remove-member {member}"),
             Self::Fault { member, fault } => format!("fault {member} {fault}"),
@@ -129,8 +162,14 @@ impl Hint<'_> {
                 format!("image distribute {} -t {image}{push}", quoted(context))
             }
             Self::Join { name, kubeconfig } => format!("join {name} --cluster-kubeconfig {}", quoted(kubeconfig)),
+            Self::Unjoin(member) => format!("unjoin {member}"),
+            Self::Uncordon(member) => format!("uncordon {member}"),
+            Self::UncordonNodes(member) => format!("uncordon --all -C {member}"),
+            Self::Why { object, namespace: "" } => format!("why {object}"),
+            Self::Why { object, namespace } => format!("why {object} -n {namespace}"),
             Self::UnjoinForced(member) => format!("unjoin {member} --force"),
             Self::Console => "console".to_owned(),
+            Self::Instances => "instance list".to_owned(),
             Self::PrepareLxd => "prepare --provisioner lxd".to_owned(),
             Self::PrepareContainers => "prepare --runtime containerd".to_owned(),
         }
@@ -169,14 +208,14 @@ mod tests {
     /// A hint written as a literal would lack --home and --name.
     #[test]
     fn every_hint_is_built_here() {
-        let builders = ["hint.rs", "place.rs"];
+        let builders = ["hint.rs", "place.rs", "subject.rs", "tests.rs"];
         let mut literals = Vec::new();
         let mut folders = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).unwrap() {
                 let path = entry.unwrap().path();
                 let name = path.file_name().unwrap().to_string_lossy();
-                if path.is_dir() && !path.ends_with("doctor") {
+                if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|extension| extension == "rs") && !builders.contains(&&*name) {
                     let text = std::fs::read_to_string(&path).unwrap();

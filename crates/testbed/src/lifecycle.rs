@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use karmadactl::console::Console;
+use membership::MembershipError;
 use provisioners::Provisioner;
 use tokio::time::Instant;
 
@@ -63,7 +64,7 @@ async fn end(console: &Console, place: &TestbedDir, delete: bool) -> anyhow::Res
             Err(error) if delete => console.warn(format!("the system containers were not deleted: {error:#}")),
             ended => ended?,
         },
-        Some(spec) if spec.provisioner == Kind::Kubeconfig && delete => leave_clusters(place, &spec).await?,
+        Some(spec) if spec.provisioner == Kind::Kubeconfig && delete => leave_clusters(console, place, &spec).await?,
         Some(spec) => revive_killed(place, &spec).await?,
         None => {}
     }
@@ -81,7 +82,7 @@ async fn end(console: &Console, place: &TestbedDir, delete: bool) -> anyhow::Res
 }
 
 /// Unjoins the user's clusters, which needs the control plane.
-async fn leave_clusters(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
+async fn leave_clusters(console: &Console, place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
     if spec.members.is_empty() {
         return Ok(());
     }
@@ -89,20 +90,30 @@ async fn leave_clusters(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
         bail!("the control plane must be running to clean up your clusters: start it with `{}`", place.hint(&Hint::Up));
     }
     for member in &spec.members {
-        let left = registration::unjoin(place, member).await;
-        left.with_context(|| {
-            let force = place.hint(&Hint::UnjoinForced(&member.name));
-            format!("cannot unjoin {}; `{force}` removes it without cleaning it up", member.name)
-        })?;
+        match registration::unjoin(place, member).await {
+            // The cluster has left the control plane: one that is gone for good must not block the deletion.
+            Err(error) if is_left_behind(&error) => {
+                console.warn(format!("{} keeps what joining created in it: {error:#}", member.name));
+            }
+            left => left.with_context(|| {
+                let force = place.hint(&Hint::UnjoinForced(&member.name));
+                format!("cannot unjoin {}; `{force}` removes it without cleaning it up", member.name)
+            })?,
+        }
     }
     Ok(())
 }
 
+/// Returns true if only the cleanup of the member failed.
+fn is_left_behind(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(MembershipError::DeleteInMember { .. }))
+}
+
 /// Restarts killed members that left containers running, so that they stop them.
 async fn revive_killed(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()> {
-    let orphaned: Vec<&MemberSpec> = spec
-        .members
-        .iter()
+    let host = spec.host.iter().map(|host| &host.cluster);
+    let orphaned: Vec<&MemberSpec> = host
+        .chain(&spec.members)
         .filter(|member| has_processes(&place.machine_data(&member.name).join("containerd")))
         .collect();
     if orphaned.is_empty() {
@@ -283,6 +294,9 @@ pub async fn restore(console: &Arc<Console>, place: &TestbedDir, name: &str, pat
 }
 
 fn refuse_others(spec: &Spec) -> anyhow::Result<()> {
+    if spec.host.is_some() {
+        bail!("the control plane is a pod: snapshots of a testbed with a host cluster are not supported");
+    }
     match spec.provisioner {
         Kind::Process => Ok(()),
         Kind::Lxd => bail!("the data is in LXD: take snapshots with `lxc snapshot`"),

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use karmadactl::console::Console;
 
-use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
+use crate::host_cluster::HOST;
+use crate::place::{INSTANCE_MEMBER, MANAGER, PLANE, REGISTRY, TestbedDir, agent_of};
 use crate::spec::{Kind, Mode, Spec};
 
 const POLL: Duration = Duration::from_millis(200);
@@ -28,16 +29,21 @@ pub struct LogOptions {
 
 /// Returns the parts of a testbed that have a log, in the order of `status`.
 pub fn parts(spec: &Spec) -> Vec<String> {
-    let mut parts = vec![SUPERVISOR.to_owned(), PLANE.to_owned()];
+    // Pods have their logs in their clusters.
+    let plane = if spec.host.is_some() { HOST } else { PLANE };
+    let mut parts = vec![SUPERVISOR.to_owned(), plane.to_owned()];
     parts.extend(spec.registry_port.map(|_| REGISTRY.to_owned()));
     for member in &spec.members {
         // Members of other provisioners write their logs elsewhere.
         if spec.provisioner == Kind::Process {
             parts.push(member.name.clone());
         }
-        if member.mode == Mode::Pull {
+        if member.mode == Mode::Pull && spec.host.is_none() {
             parts.push(agent_of(&member.name));
         }
+    }
+    if spec.manager.is_some() {
+        parts.extend([MANAGER, INSTANCE_MEMBER].map(str::to_owned));
     }
     parts
 }

@@ -1,5 +1,6 @@
 //! The directory of a testbed, HOME/NAME, with the paths in it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,6 +12,12 @@ pub const DEFAULT_NAME: &str = "default";
 pub const PLANE: &str = "karmada";
 pub const PLANE_CONTEXT: &str = "karmada-apiserver";
 pub const REGISTRY: &str = "registry";
+/// Machine and kubeconfig context of the manager.
+pub const MANAGER: &str = "manager";
+/// The instance of the manager that runs in its process, and the context for it.
+pub const SECOND_INSTANCE: &str = "second";
+/// The member of the second instance.
+pub const INSTANCE_MEMBER: &str = "second-member1";
 
 /// The directory of one testbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +64,28 @@ impl TestbedDir {
 
     /// Returns `flotilla ARGUMENTS` for the control plane of this testbed.
     pub(crate) fn plane_command(&self, arguments: &str) -> String {
-        match self.is_default_home && self.name == DEFAULT_NAME {
+        let environment = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
+        let has_server = self.home().join(format!("{PLANE_CONTEXT}.config")).exists();
+        match self.is_found_without_flags(environment.as_deref(), has_server) {
             true => format!("flotilla {arguments}"),
             false => format!("flotilla {arguments} --kubeconfig {}", quoted(&self.plane_config())),
         }
+    }
+
+    /// Returns true if client commands use this testbed by default: no other kubeconfig is selected by $KUBECONFIG, and no
+    /// `flotilla server` has left one.
+    fn is_found_without_flags(&self, environment: Option<&OsStr>, has_server: bool) -> bool {
+        let own = [self.plane_config(), self.merged_config()];
+        let is_own = |files: &OsStr| own.iter().any(|path| path == files);
+        match environment {
+            Some(files) => is_own(files),
+            None => self.is_default_home && self.name == DEFAULT_NAME && !has_server,
+        }
+    }
+
+    /// Returns `flotilla ARGUMENTS` for the manager of this testbed.
+    pub(crate) fn manager_command(&self, arguments: &str) -> String {
+        format!("flotilla {arguments} --kubeconfig {}", quoted(&self.manager_config()))
     }
 
     /// Returns the directory of all testbeds.
@@ -112,6 +137,15 @@ impl TestbedDir {
 
     pub fn member_config(&self, member: &str) -> PathBuf {
         self.directory.join(format!("{member}.config"))
+    }
+
+    pub fn manager_config(&self) -> PathBuf {
+        self.directory.join(format!("{MANAGER}.config"))
+    }
+
+    /// Kubeconfig of the manager's second instance.
+    pub fn instance_config(&self) -> PathBuf {
+        self.directory.join(format!("{SECOND_INSTANCE}.config"))
     }
 
     /// Kubeconfig with one context per cluster.
@@ -169,5 +203,20 @@ mod tests {
         assert_eq!(place.member_config("member1"), Path::new("/tmp/beds/one/member1.config"));
         assert_eq!(place.merged_config(), Path::new("/tmp/beds/one/kubeconfig"));
         assert!(TestbedDir::find(Some("/tmp/beds".into()), "../up").is_err());
+    }
+
+    #[test]
+    fn commands_for_the_control_plane_need_no_flags_only_if_they_find_it() {
+        let default = TestbedDir::find(None, DEFAULT_NAME).unwrap();
+        let other = TestbedDir::find(Some("/tmp/beds".into()), "one").unwrap();
+        let check = |place: &TestbedDir, environment: Option<&str>, has_server: bool, expected: bool| {
+            let found = place.is_found_without_flags(environment.map(OsStr::new), has_server);
+            assert_eq!(found, expected, "{place:?} {environment:?} {has_server}");
+        };
+        check(&default, None, false, true);
+        check(&default, None, true, false);
+        check(&default, Some("/home/me/.kube/config"), false, false);
+        check(&other, None, false, false);
+        check(&other, Some("/tmp/beds/one/kubeconfig"), true, true);
     }
 }

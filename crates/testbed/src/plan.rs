@@ -5,17 +5,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use anyhow::{Context, bail};
 
 use crate::hint::Hint;
+use crate::host_cluster;
 use crate::place::TestbedDir;
-use crate::ports::{PLANE_PORT, Ports, REGISTRY_PORT};
+use crate::ports::{HOSTED_PLANE_PORT, MANAGER_PORT, PLANE_PORT, Ports, REGISTRY_PORT};
 use crate::runtime::{self, HostContainers, Runtime, RuntimeChoice};
-use crate::spec::{Kind, MEMBERS_MAX, MachineSpec, MemberSpec, Mode, Source, Spec, check_member_name};
+use crate::spec::{Kind, MEMBERS_MAX, MachineSpec, ManagerSpec, MemberSpec, Mode, Source, Spec, check_member_name};
 
 const MEMBERS: usize = 3;
 /// The member in pull mode by default.
 const PULLING: &str = "member3";
 
 /// Value of --pull for all members.
-const ALL: &str = "all";
+pub const ALL: &str = "all";
 
 /// The requested members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +82,13 @@ pub struct UpOptions {
     pub no_registry: bool,
     /// Port of the first member; the others follow.
     pub member_port: Option<u16>,
+    /// Run the control plane and the agents as pods.
+    pub host_cluster: bool,
     /// Settings of members in system containers.
     pub machines: MachineSpec,
+    /// Start a manager; a testbed that has one keeps it.
+    pub manager: bool,
+    pub manager_port: Option<u16>,
 }
 
 /// Plans the testbed. `ports` knows which ports are free; `is_running` means that the testbed itself uses its ports.
@@ -95,13 +101,18 @@ pub fn plan(
     place: &TestbedDir,
 ) -> anyhow::Result<Spec> {
     check_bind(wanted)?;
+    let wanted = &host_cluster::options(existing.as_ref(), wanted, place)?;
     let is_new = existing.is_none();
     let mut spec = match existing {
         Some(spec) => changed(spec, wanted, ports, is_running, place)?,
-        None => fresh(wanted, ports)?,
+        None => fresh(wanted, ports, place)?,
     };
     spec.bind = wanted.bind.unwrap_or(spec.bind);
     spec.links &= !wanted.no_links;
+    if wanted.manager && spec.manager.is_none() {
+        let port = ports.choose(wanted.manager_port, MANAGER_PORT, "the manager")?;
+        spec.manager = Some(ManagerSpec { port, member_port: ports.any()? });
+    }
     set_runtime(&mut spec, wanted, is_new, place)?;
     for member in &mut spec.members {
         if wanted.nodes.is_some() {
@@ -151,7 +162,7 @@ fn pod_network(place: &TestbedDir) -> String {
     format!("10.{}", 86 + sum % 100)
 }
 
-fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
+fn fresh(wanted: &UpOptions, ports: &mut Ports, place: &TestbedDir) -> anyhow::Result<Spec> {
     let provisioner = match wanted.provisioner {
         Some(kind) => kind,
         None if wanted.sources.is_empty() => Kind::Process,
@@ -165,7 +176,8 @@ fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
         true => None,
         false => Some(ports.choose(wanted.registry_port, REGISTRY_PORT, "the registry")?),
     };
-    let plane_port = ports.choose(wanted.plane_port, PLANE_PORT, "the control plane")?;
+    let default_port = if wanted.host_cluster { HOSTED_PLANE_PORT } else { PLANE_PORT };
+    let plane_port = ports.choose(wanted.plane_port, default_port, "the control plane")?;
     if provisioner != Kind::Lxd && wanted.machines != MachineSpec::default() {
         bail!("--image, --microk8s, --cpu and --memory require --provisioner lxd");
     }
@@ -178,7 +190,12 @@ fn fresh(wanted: &UpOptions, ports: &mut Ports) -> anyhow::Result<Spec> {
         machines,
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         links: true,
+        host: None,
+        manager: None,
     };
+    if wanted.host_cluster {
+        spec.host = Some(host_cluster::plan_host(wanted, ports, &pod_network(place))?);
+    }
     let names: Vec<(String, Option<Source>)> = match provisioner {
         Kind::Kubeconfig => wanted.sources.iter().map(|(name, source)| (name.clone(), Some(source.clone()))).collect(),
         Kind::Process | Kind::Lxd => {
@@ -264,6 +281,7 @@ fn changed(
         ("--member-port", differs(wanted.member_port, first)),
         ("--provisioner", wanted.provisioner.is_some_and(|kind| kind != spec.provisioner)),
         ("--image", wanted.machines != MachineSpec::default() && wanted.machines != spec.machines),
+        ("--manager-port", spec.manager.is_some_and(|manager| differs(wanted.manager_port, Some(manager.port)))),
         ("--no-registry", wanted.no_registry && spec.registry_port.is_some()),
     ];
     if let Some((flag, _)) = moves.iter().find(|(_, differs)| *differs) {
@@ -347,10 +365,17 @@ fn reclaim(spec: &mut Spec, ports: &mut Ports) -> anyhow::Result<()> {
     let mut public = vec![("the control plane".to_owned(), spec.plane_port)];
     public.extend(spec.registry_port.map(|port| ("the registry".to_owned(), port)));
     public.extend(spec.members.iter().map(|member| (format!("member {}", member.name), member.port)));
+    public.extend(spec.manager.map(|manager| ("the manager".to_owned(), manager.port)));
     for (what, port) in public.into_iter().filter(|(_, port)| *port != 0) {
         if !ports.is_free(port) {
             bail!("port {port} of {what} is in use by another program; find it with `ss -tlpn | grep :{port}`");
         }
+    }
+    if let Some(host) = &mut spec.host {
+        host_cluster::reclaim(host, ports)?;
+    }
+    if let Some(manager) = spec.manager.as_mut().filter(|manager| !ports.is_free(manager.member_port)) {
+        manager.member_port = ports.any()?;
     }
     for member in &mut spec.members {
         for port in [&mut member.own_port, &mut member.agent_plane_port] {
@@ -403,6 +428,20 @@ mod tests {
         ] {
             assert!(planned(Some(first.clone()), &wanted).is_err(), "{wanted:?}");
         }
+    }
+
+    #[test]
+    fn a_manager_is_added_once_and_keeps_its_port() {
+        let first = planned(None, &UpOptions::default()).unwrap();
+        assert_eq!(first.manager, None);
+        let wanted = UpOptions { manager: true, ..UpOptions::default() };
+        let with = planned(Some(first.clone()), &wanted).unwrap();
+        assert_eq!(with.manager.map(|manager| manager.port), Some(MANAGER_PORT));
+        assert_eq!(with.members, first.members);
+        assert_eq!(planned(Some(with.clone()), &UpOptions::default()).unwrap(), with);
+        let other = UpOptions { manager: true, manager_port: Some(7443), ..UpOptions::default() };
+        assert!(planned(Some(with), &other).is_err());
+        assert_eq!(planned(None, &other).unwrap().manager.map(|manager| manager.port), Some(7443));
     }
 
     fn cities() -> UpOptions {

@@ -9,7 +9,10 @@ use anyhow::{Context, bail};
 use crate::spec::loopback;
 
 pub const PLANE_PORT: u16 = 5443;
+/// Port of a control plane in a host cluster, as with `karmadactl init`: 5443 stays free for `kubectl port-forward`.
+pub const HOSTED_PLANE_PORT: u16 = 32443;
 pub const REGISTRY_PORT: u16 = 32000;
+pub const MANAGER_PORT: u16 = 5444;
 /// 16443 is left out: MicroK8s on the host uses it.
 const MEMBER_PORTS: [u16; 3] = [16441, 16442, 16444];
 /// Range of internal ports, below the ephemeral ports of outgoing connections.

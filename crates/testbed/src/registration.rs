@@ -10,7 +10,7 @@ use karmadactl::plane::{PlaneArgs, PlaneClient};
 use membership::agent_manifests::IMAGE;
 use membership::credentials::SECRETS;
 use membership::join::{JoinOptions, Readiness};
-use membership::register::{AgentDelivery, AgentDeployment, RegisterOptions, register_as_administrator};
+use membership::register::{AgentDelivery, AgentDeployment, RegisterOptions, Registered, register_as_administrator};
 use membership::rights::AgentRights;
 use membership::unjoin::UnjoinOptions;
 use membership::{ClusterLocation, MemberAccess, NoProgress};
@@ -21,6 +21,7 @@ use crate::bed::Testbed;
 use crate::clusters::{open, rewrite, write_if_changed};
 use crate::display::ProgressLine;
 use crate::hint::Hint;
+use crate::host_cluster;
 use crate::place::{TestbedDir, agent_of};
 use crate::spec::{MemberSpec, Mode, loopback};
 
@@ -84,6 +85,9 @@ pub async fn restore_credentials(bed: &Testbed, member: &MemberSpec) -> anyhow::
     // The agent fills the secrets when it starts; it may not create them.
     let plane = open_plane(place)?.client;
     AgentRights::new(&member.name, CLUSTER_NAMESPACE).create_secrets(&plane).await?;
+    if bed.spec.host.is_some() {
+        return host_cluster::restart_agent(bed, member).await;
+    }
     match bed.supervisor.stop(&agent_of(&member.name)).await {
         Err(provisioners::Error::NoMachine(_)) => Ok(()),
         stopped => Ok(stopped?),
@@ -163,6 +167,15 @@ pub async fn unjoin(place: &TestbedDir, member: &MemberSpec) -> anyhow::Result<(
 
 /// Registers a member, and writes the kubeconfig of its agent for the control plane.
 pub async fn register(place: &TestbedDir, plane_port: u16, member: &MemberSpec) -> anyhow::Result<()> {
+    let registered = register_member(place, plane_port, member).await?;
+    // The agent connects through its own port, so that a fault can cut its connection.
+    let own = format!("https://{}", loopback(member.agent_plane_port));
+    let config = rewrite(&registered.kubeconfig, &member.name, &own)?;
+    write_if_changed(&place.agent_plane_config(&member.name), &config)
+}
+
+/// Registers a member in pull mode, without starting an agent.
+pub async fn register_member(place: &TestbedDir, plane_port: u16, member: &MemberSpec) -> anyhow::Result<Registered> {
     let plane = open_plane(place)?;
     let authority = plane.authority()?.context("the control plane's kubeconfig has no CA")?;
     let options = RegisterOptions {
@@ -181,11 +194,7 @@ pub async fn register(place: &TestbedDir, plane_port: u16, member: &MemberSpec) 
         certificate_seconds: CERTIFICATE_SECONDS,
         timeout: REGISTER_TIMEOUT,
     };
-    let registered = register_as_administrator(&options, &plane.client, &authority, &NoProgress).await?;
-    // The agent connects through its own port, so that a fault can cut its connection.
-    let own = format!("https://{}", loopback(member.agent_plane_port));
-    let config = rewrite(&registered.kubeconfig, &member.name, &own)?;
-    write_if_changed(&place.agent_plane_config(&member.name), &config)
+    Ok(register_as_administrator(&options, &plane.client, &authority, &NoProgress).await?)
 }
 
 /// Returns when the control plane reports that the member is ready.

@@ -85,6 +85,9 @@ pub fn choose(
 
 /// Describes how pods run and how to get the other runtime; `None` if the members are the user's clusters.
 pub fn describe(spec: &Spec, host: &HostContainers, place: &TestbedDir) -> Option<String> {
+    if spec.host.is_some() {
+        return Some("Pods are real containers; the control plane and the agents are pods too.".to_owned());
+    }
     let runtime = spec.members.iter().find(|member| member.source.is_none())?.runtime();
     Some(match (runtime, host) {
         (Runtime::Containerd, _) => {

@@ -9,7 +9,8 @@ use provisioners::{Forward, Machine};
 use serde::{Deserialize, Serialize};
 
 use crate::hint::Hint;
-use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
+use crate::host_cluster::{HOST, HostSpec};
+use crate::place::{INSTANCE_MEMBER, MANAGER, PLANE, REGISTRY, SECOND_INSTANCE, TestbedDir, agent_of};
 use crate::runtime::Runtime;
 
 /// Maximum number of members of a testbed.
@@ -24,14 +25,14 @@ const CONTAINER_PORT: u16 = 16443;
 const CONTAINER_BINARY: &str = "/usr/bin/flotilla";
 const CONTAINER_DATA: &str = "/var/lib/flotilla";
 /// Shorter intervals than the defaults, so that changes in members show within seconds.
-const PLANE_INTERVALS: [&str; 5] = [
+pub const PLANE_INTERVALS: [&str; 5] = [
     "--cluster-status-update-frequency=2s",
     "--cluster-failure-threshold=6s",
     "--cluster-success-threshold=3s",
     "--cluster-monitor-period=2s",
     "--cluster-monitor-grace-period=15s",
 ];
-const AGENT_INTERVALS: [&str; 4] = [
+pub const AGENT_INTERVALS: [&str; 4] = [
     "--cluster-status-update-frequency=2s",
     "--cluster-failure-threshold=6s",
     "--cluster-success-threshold=3s",
@@ -56,6 +57,21 @@ pub struct Spec {
     /// Link kubeconfigs to the paths of Karmada's guides, as root.
     #[serde(default = "is_linked_by_default")]
     pub links: bool,
+    /// The cluster whose pods are the control plane; `None` if that is a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSpec>,
+    /// `None` for a testbed without a manager.
+    #[serde(default)]
+    pub manager: Option<ManagerSpec>,
+}
+
+/// The manager of a testbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ManagerSpec {
+    pub port: u16,
+    /// Port of the member of its second instance.
+    pub member_port: u16,
 }
 
 fn localhost() -> IpAddr {
@@ -251,7 +267,9 @@ impl MemberSpec {
 /// Refuses names of other machines of the testbed, and names clusters cannot have.
 pub fn check_member_name(name: &str) -> anyhow::Result<()> {
     membership::cluster_name::check_name(name)?;
-    if [PLANE, REGISTRY, "kubeconfig", "supervisor", "karmada-apiserver"].contains(&name) || name.ends_with("-agent") {
+    let parts = [PLANE, HOST, REGISTRY, MANAGER, SECOND_INSTANCE, INSTANCE_MEMBER];
+    let files = ["kubeconfig", "supervisor", "karmada-apiserver"];
+    if parts.contains(&name) || files.contains(&name) || name.ends_with("-agent") {
         bail!("{name} cannot be the name of a member: it is reserved by the testbed");
     }
     Ok(())
@@ -272,11 +290,11 @@ pub fn write_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn machine(name: &str, command: Vec<String>) -> Machine {
+pub fn machine(name: &str, command: Vec<String>) -> Machine {
     Machine { name: name.to_owned(), command, env: BTreeMap::new(), files: Vec::new(), forwards: Vec::new() }
 }
 
-fn command(program: &Path, words: &[&str], paths: &[&Path]) -> Vec<String> {
+pub fn command(program: &Path, words: &[&str], paths: &[&Path]) -> Vec<String> {
     let words = words.iter().map(|word| (*word).to_owned());
     let paths = paths.iter().map(|path| path.display().to_string());
     std::iter::once(program.display().to_string()).chain(words).chain(paths).collect()

@@ -13,10 +13,12 @@ use crate::bed::Testbed;
 use crate::clusters::open_within;
 use crate::faults;
 use crate::hint::Hint;
-use crate::place::{PLANE, REGISTRY, TestbedDir, agent_of};
+use crate::host_cluster::{self, HOST, PodState};
+use crate::manager;
+use crate::place::{INSTANCE_MEMBER, MANAGER, PLANE, REGISTRY, TestbedDir, agent_of};
 use crate::registration::readiness;
 use crate::runtime::{self, HostContainers};
-use crate::spec::{MemberSpec, Mode, Spec};
+use crate::spec::{MemberSpec, Mode, Spec, loopback};
 use crate::supervisor::client::SupervisorClient;
 
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -101,7 +103,7 @@ pub async fn look(place: &TestbedDir) -> anyhow::Result<TestbedStatus> {
     let is_ready = |part: &ComponentStatus| part.ready.unwrap_or(part.state == "Running");
     Ok(TestbedStatus {
         up_command: place.hint(&Hint::Up),
-        logs_command: place.hint(&Hint::PartLogs(PLANE)),
+        logs_command: place.hint(&Hint::PartLogs(if spec.host.is_some() { HOST } else { PLANE })),
         name: place.name().to_owned(),
         directory: place.directory().display().to_string(),
         kubeconfig: place.merged_config().display().to_string(),
@@ -129,7 +131,14 @@ async fn look_at_parts(bed: &Testbed) -> anyhow::Result<Vec<ComponentStatus>> {
         ready: None,
         note: None,
     }];
-    parts.push(part(PLANE, "control plane", of(PLANE), address(bed.spec.plane_port)));
+    match &bed.spec.host {
+        Some(host) => {
+            parts.push(part(HOST, "host cluster", of(HOST), address(host.cluster.port)));
+            let state = host_cluster::plane_state(bed).await;
+            parts.push(pod_part(PLANE, "control plane (pod)", &state, address(bed.spec.plane_port)));
+        }
+        None => parts.push(part(PLANE, "control plane", of(PLANE), address(bed.spec.plane_port))),
+    }
     if let Some(port) = bed.spec.registry_port {
         parts.push(part(REGISTRY, "registry", of(REGISTRY), address(port)));
     }
@@ -146,8 +155,23 @@ async fn look_at_parts(bed: &Testbed) -> anyhow::Result<Vec<ComponentStatus>> {
         parts.push(part);
         if member.mode == Mode::Pull {
             let name = agent_of(&member.name);
-            parts.push(self::part(&name, "agent", of(&name), None));
+            parts.push(match &bed.spec.host {
+                Some(_) => {
+                    let state = host_cluster::agent_state(bed, &member.name).await;
+                    pod_part(&name, "agent (pod)", &state, None)
+                }
+                None => self::part(&name, "agent", of(&name), None),
+            });
         }
+    }
+    if let Some(manager) = bed.spec.manager {
+        let mut part = part(MANAGER, "manager", of(MANAGER), address(manager.port));
+        let ready = manager::readiness(&bed.place, CHECK_TIMEOUT).await;
+        part.ready = Some(ready.is_ok());
+        part.note = ready.err().or(part.note);
+        parts.push(part);
+        let address = loopback(manager.member_port).to_string();
+        parts.push(self::part(INSTANCE_MEMBER, "member (second)", of(INSTANCE_MEMBER), Some(address)));
     }
     Ok(parts)
 }
@@ -181,6 +205,15 @@ fn part(name: &str, role: &'static str, report: Option<&ProcessReport>, address:
         ready: None,
         note,
     }
+}
+
+fn pod_part(name: &str, role: &'static str, state: &PodState, address: Option<String>) -> ComponentStatus {
+    let (restarts, note) = match state {
+        PodState::Ready { restarts } => (Some(*restarts), None),
+        other => (None, Some(other.describe())),
+    };
+    let state = format!("{:?}", state.condition());
+    ComponentStatus { restarts, note, state, ..part(name, role, None, address) }
 }
 
 pub fn print(console: &Console, status: &TestbedStatus) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! `up`: starts all parts of the testbed concurrently, and leaves running parts alone.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, bail};
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, ResourceRef};
 use karmadactl::console::Console;
 use karmadactl::web_console::sign_in_path;
-use object::conditions;
+use object::{Object, conditions};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -17,15 +18,17 @@ use crate::clusters::{NODES, open, write_merged};
 use crate::display::{Display, ProgressLine};
 use crate::faults::{self, Faults};
 use crate::hint::{Hint, quoted};
+use crate::host_cluster::{self, HOST};
 use crate::kubeconfig_secret;
 use crate::lifecycle;
 use crate::links::LinkFolders;
-use crate::place::{REGISTRY, TestbedDir};
+use crate::manager;
+use crate::place::{INSTANCE_MEMBER, MANAGER, REGISTRY, SECOND_INSTANCE, TestbedDir};
 use crate::plan::{UpOptions, plan};
 use crate::ports::Ports;
 use crate::registration::{self, RegistrationState};
 use crate::runtime::{self, HostContainers, Runtime};
-use crate::spec::{Kind, MemberSpec, Mode, Spec};
+use crate::spec::{Kind, ManagerSpec, MemberSpec, Mode, Spec};
 use crate::supervisor::FileLock;
 use crate::supervisor::client::{SupervisorClient, this_program};
 
@@ -81,8 +84,16 @@ async fn up_locked(
     }
     let display = bring_up(console, place, spec.clone(), patience).await?;
     link_kubeconfigs(console, place, &spec)?;
-    let web_console = web_console(place, &spec).await;
-    print_next(console, place, &spec, &wanted.containers, display.elapsed(), &web_console)
+    let manager = match spec.manager {
+        Some(manager) => {
+            let link = web_console(&place.manager_config(), manager.port).await;
+            let link = link.unwrap_or_else(|error| format!("web console: not available: {error:#}"));
+            describe_manager(&manager, place, &link)
+        }
+        None => String::new(),
+    };
+    let links = Links { web_console: plane_console(place, &spec).await, manager };
+    print_next(console, place, &spec, &wanted.containers, display.elapsed(), &links)
 }
 
 /// Links the kubeconfigs to the paths that Karmada's guides use.
@@ -113,7 +124,9 @@ pub fn hold(place: &TestbedDir) -> anyhow::Result<FileLock> {
 
 fn ports_of(spec: &Spec) -> Vec<u16> {
     let members = spec.members.iter().flat_map(|member| [member.port, member.own_port, member.agent_plane_port]);
-    members.chain([spec.plane_port]).chain(spec.registry_port).collect()
+    let host = spec.host.iter().flat_map(|host| [host.cluster.port, host.cluster.own_port, host.plane_port]);
+    let manager = spec.manager.iter().flat_map(|manager| [manager.port, manager.member_port]);
+    members.chain(host).chain([spec.plane_port]).chain(spec.registry_port).chain(manager).collect()
 }
 
 /// Starts everything in the spec and waits until it is ready.
@@ -154,6 +167,14 @@ pub async fn bring_up(
         parts.spawn(async move {
             let result = bed.start_registry(&line, deadline).await;
             (line, REGISTRY.to_owned(), result.map(|()| format!("ready on {}", bed.spec.address(port))))
+        });
+    }
+    if let Some(manager) = bed.spec.manager {
+        let (line, bed) = (display.line(MANAGER), Arc::clone(&bed));
+        parts.spawn(async move {
+            let result = manager::bring_up(&bed, &manager, &line, plane_seen, deadline).await;
+            let ready = format!("ready on {}, 2 instances", bed.spec.address(manager.port));
+            (line, MANAGER.to_owned(), result.map(|()| ready))
         });
     }
     let outcome = gather(place, parts).await;
@@ -226,10 +247,14 @@ async fn bring_member(
         line.say("registering");
         match member.mode {
             Mode::Push => registration::join(&bed.place, member).await?,
-            Mode::Pull => registration::register(&bed.place, bed.spec.plane_port, member).await?,
+            Mode::Pull => match &bed.spec.host {
+                Some(host) => host_cluster::register(bed, host, member).await?,
+                None => registration::register(&bed.place, bed.spec.plane_port, member).await?,
+            },
         }
     }
     if member.mode == Mode::Pull {
+        line.say("starting its agent");
         bed.start_agent(member).await?;
     }
     registration::wait_ready(&plane, &member.name, line, deadline).await?;
@@ -246,7 +271,8 @@ async fn wait_nodes(bed: &Testbed, member: &MemberSpec, line: &ProgressLine, dea
     remove_surplus_nodes(&client, member).await?;
     loop {
         let nodes = client.list_all(ResourceRef::all(&NODES.gvr()), ListOptions::default()).await?;
-        let ready = nodes.items.iter().filter(|node| conditions::is_true(node, "Ready")).count();
+        let runtime = (bed.spec.provisioner == Kind::Process).then(|| member.runtime());
+        let ready = nodes.items.iter().filter(|node| is_ready_with(node, runtime)).count();
         if ready > 0 && ready == nodes.items.len() {
             return Ok(());
         }
@@ -256,6 +282,14 @@ async fn wait_nodes(bed: &Testbed, member: &MemberSpec, line: &ProgressLine, dea
         line.say("waiting for its nodes");
         tokio::time::sleep(NODES_POLL).await;
     }
+}
+
+/// Returns true if the node is ready and runs its pods with this runtime: after a change of the runtime, the node of the
+/// former one seems ready until the new one has reported.
+fn is_ready_with(node: &Object, runtime: Option<Runtime>) -> bool {
+    let reported = node.str_at(&["status", "nodeInfo", "containerRuntimeVersion"]);
+    let is_current = runtime.is_none_or(|runtime| reported.starts_with(&format!("{}://", runtime.name())));
+    is_current && conditions::is_true(node, "Ready")
 }
 
 /// Deletes nodes a member no longer runs after `up --nodes N` with a smaller number: they would stay NotReady.
@@ -292,13 +326,26 @@ async fn check_provisioner(place: &TestbedDir, spec: &Spec) -> anyhow::Result<()
     }
 }
 
-/// Returns the link that opens the web console signed in, or the reason why there is none.
-async fn web_console(place: &TestbedDir, spec: &Spec) -> String {
-    let requested = async { sign_in_path(&open(&place.plane_config())?).await };
-    match requested.await {
-        Ok(path) => format!("https://127.0.0.1:{}{path}", spec.plane_port),
-        Err(error) => format!("not available: {error:#}"),
+/// Returns the lines about the web console of the control plane: a link that opens it signed in, or the reason why there is none.
+async fn plane_console(place: &TestbedDir, spec: &Spec) -> String {
+    match web_console(&place.plane_config(), spec.plane_port).await {
+        Ok(link) => format!(
+            "Web console, signed in by this link once (`{}` prints another; the certificate is the testbed's own):\n  {link}",
+            place.hint(&Hint::Console),
+        ),
+        Err(error) => format!("Web console: not available: {error:#}"),
     }
+}
+
+/// Returns the link that opens a web console signed in.
+async fn web_console(kubeconfig: &Path, port: u16) -> anyhow::Result<String> {
+    Ok(format!("https://127.0.0.1:{port}{}", sign_in_path(&open(kubeconfig)?).await?))
+}
+
+/// The texts about the web consoles; that of the manager is empty without one.
+struct Links {
+    web_console: String,
+    manager: String,
 }
 
 fn print_next(
@@ -307,9 +354,12 @@ fn print_next(
     spec: &Spec,
     containers: &HostContainers,
     took: Duration,
-    web_console: &str,
+    links: &Links,
 ) -> anyhow::Result<()> {
-    let first = spec.members.first().map(|member| format!("kubectl --context {} get nodes\n  ", member.name));
+    let first = spec.members.first().map(|member| {
+        format!("\n  kubectl --context {} get nodes\n  {}", member.name, place.hint(&Hint::Demo("nginx")))
+    });
+    let pods = spec.host.as_ref().map(|_| format!("\n  kubectl --context {HOST} -n karmada-system get pods"));
     let members = match spec.members.len() {
         1 => "1 member".to_owned(),
         count => format!("{count} members"),
@@ -319,21 +369,33 @@ fn print_next(
     console.line(format!(
         "\nThe testbed is ready after {:.1}s: a control plane, {members}{registry}.\n\n  \
          export KUBECONFIG={}\n  \
-         kubectl get clusters\n  \
-         {}{}\n\n\
-         Web console, signed in by this link once (`{}` prints another; the certificate is the testbed's own):\n  \
-         {web_console}\n\n\
-         {}It keeps running when this terminal closes: `{}` shows it, `{}` stops it.",
+         kubectl get clusters{}{}\n\n\
+         {}\n\n\
+         {}{}It keeps running when this terminal closes: `{}` shows it, `{}` stops it.",
         took.as_secs_f32(),
         quoted(&place.merged_config()),
+        pods.unwrap_or_default(),
         first.unwrap_or_default(),
-        place.hint(&Hint::Demo("nginx")),
-        place.hint(&Hint::Console),
+        links.web_console,
+        links.manager,
         runtime::describe(spec, containers, place).map(|text| text + "\n").unwrap_or_default(),
         place.hint(&Hint::Status),
         place.hint(&Hint::Down),
     ))?;
     Ok(())
+}
+
+/// Describes the manager and its instances.
+fn describe_manager(spec: &ManagerSpec, place: &TestbedDir, web_console: &str) -> String {
+    format!(
+        "The manager on 127.0.0.1:{} has two instances: testbed is this control plane, second has the cluster \
+         {INSTANCE_MEMBER}.\n  \
+         {}\n  \
+         kubectl --context {SECOND_INSTANCE} get clusters\n  \
+         {web_console}\n\n",
+        spec.port,
+        place.hint(&Hint::Instances),
+    )
 }
 
 #[cfg(test)]
@@ -354,5 +416,19 @@ mod tests {
         assert!(surplus_nodes(&unknown, names.into_iter()).is_empty());
         let containers = MemberSpec { runtime: Some(Runtime::Containerd), nodes: Some(9), ..member.clone() };
         assert_eq!(surplus_nodes(&containers, names.into_iter()), ["member1-node-2", "member1-node-10"]);
+    }
+    #[test]
+    fn a_node_of_the_former_runtime_is_not_ready() {
+        let node = |runtime: &str, ready: &str| {
+            let mut node = NODES.object("", "n");
+            node.set(&["status", "nodeInfo", "containerRuntimeVersion"], runtime);
+            node.set(&["status", "conditions"], serde_json::json!([{"type": "Ready", "status": ready}]));
+            node
+        };
+        let containers = Some(Runtime::Containerd);
+        assert!(is_ready_with(&node("containerd://1.6", "True"), containers));
+        assert!(!is_ready_with(&node("simulated://0.1", "True"), containers));
+        assert!(!is_ready_with(&node("containerd://1.6", "False"), containers));
+        assert!(is_ready_with(&node("cri-o://1", "True"), None));
     }
 }

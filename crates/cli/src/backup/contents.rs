@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_survive_the_way_into_a_shared_storage_and_back() {
+    fn keys_round_trip_through_shared_storage() {
         let mut snapshot = StoreSnapshot::default();
         snapshot.about.revision = 7;
         for name in shared_keys::file_names() {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused() {
+    fn names_outside_the_directory_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["../evil", "/etc/evil", "pki/../../evil"] {
             let snapshot = StoreSnapshot { files: vec![file(name, "x")], ..StoreSnapshot::default() };

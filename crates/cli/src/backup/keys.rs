@@ -60,6 +60,33 @@ impl EncryptionKeys {
         snapshot.files.push(SnapshotFile { path: FILE.to_owned(), mode: key_dir::PRIVATE, bytes });
     }
 
+    /// Seals values that are not sealed yet, as a server with this configuration would.
+    pub fn seal_values(&self, snapshot: &mut StoreSnapshot) -> anyhow::Result<()> {
+        for kv in &mut snapshot.kvs {
+            kv.value = self.encryption.seal(&kv.key, kv.value.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Opens all values of a control plane.
+    pub async fn open_values(&self, snapshot: &mut StoreSnapshot) -> anyhow::Result<()> {
+        for kv in &mut snapshot.kvs {
+            kv.value =
+                self.open(&kv.key, kv.value.clone()).await.with_context(|| format!("cannot decrypt {}", kv.key))?;
+        }
+        Ok(())
+    }
+
+    /// Opens all values of a kube-apiserver, whose keys in etcd begin with `prefix`.
+    pub async fn open_foreign_values(&self, snapshot: &mut StoreSnapshot, prefix: &str) -> anyhow::Result<()> {
+        for kv in &mut snapshot.kvs {
+            let path = format!("{}{}", prefix.trim_end_matches('/'), kv.key);
+            let opened = self.encryption.open_foreign(&path, kv.value.clone()).await;
+            kv.value = opened.with_context(|| format!("cannot decrypt {path}"))?;
+        }
+        Ok(())
+    }
+
     /// Seals the shared keys again before they are written to etcd.
     pub fn seal_shared_keys(&self, snapshot: &mut StoreSnapshot) -> anyhow::Result<()> {
         for kv in snapshot.kvs.iter_mut().filter(|kv| &*kv.key == shared_keys::KEY) {

@@ -8,7 +8,7 @@ use ::karmadactl::restored::{self, ConfirmArgs, StatusArgs};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use store::reserved::Restored;
-use store::snapshot::{Fill, REVISION_GAP, file};
+use store::snapshot::{Fill, REVISION_GAP, StoreSnapshot, file};
 
 use super::contents::now;
 use super::keys::EncryptionKeys;
@@ -83,19 +83,7 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
         None => args.place.encryption_keys().await?,
     };
     let (revision, count) = (snapshot.about.revision, snapshot.kvs.len());
-    let restored = Restored {
-        instance: pki::token::random_lowercase(16).context("no random numbers are available")?,
-        restored_at: now(),
-        backup_taken_at: snapshot.about.taken_at.clone(),
-        backup_revision: revision,
-        former_url: snapshot.about.url.clone(),
-    };
-    let doing = format!(
-        "a restore of {}, started at {}, did not finish: run `flotilla restore` again with --force",
-        path.display(),
-        restored.restored_at
-    );
-    let fill = Fill { restored: Some(restored), doing };
+    let fill = fill_for(&snapshot, &path)?;
     place.write(console, snapshot, &fill, args.force, keys.as_ref()).await?;
     console.line(format_args!(
         "{place}: {count} objects restored; revisions continue after {}. The server starts in safe mode: see `{} restore status`",
@@ -103,6 +91,24 @@ pub async fn run(console: &Arc<Console>, args: RestoreArgs) -> anyhow::Result<()
         console.program,
     ))?;
     Ok(())
+}
+
+/// Returns the marks of a restore: safe mode, and the reason why an unfinished one does not start.
+pub fn fill_for(snapshot: &StoreSnapshot, path: &Path) -> anyhow::Result<Fill> {
+    let restored = Restored {
+        instance: pki::token::random_lowercase(16).context("no random numbers are available")?,
+        restored_at: now(),
+        backup_taken_at: snapshot.about.taken_at.clone(),
+        backup_revision: snapshot.about.revision,
+        former_url: snapshot.about.url.clone(),
+        imported_from: None,
+    };
+    let doing = format!(
+        "a restore of {}, started at {}, did not finish: run `flotilla restore` again with --force",
+        path.display(),
+        restored.restored_at
+    );
+    Ok(Fill { restored: Some(restored), doing })
 }
 
 async fn restore_testbed(

@@ -102,19 +102,19 @@ fn clusters_and_namespaces_have_the_same_short_flags_everywhere() {
 fn help_has_one_layout_and_is_wrapped() {
     let root = one_layout(program::adapt(Cli::command(), "flotilla"));
     let help = |path: &str, flag: &str| {
-        // Commands of kubectl pass the flag on to it.
-        let Err(printed) = root.clone().try_get_matches_from(path.split(' ').chain([flag])) else {
-            return String::new();
-        };
-        let text = printed.to_string();
-        // The long description of the command itself may differ.
-        let options = text.split_once("Usage:").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
-        options.replace("(see more with '--help')", "").replace("(see a summary with '-h')", "")
+        let printed = root.clone().try_get_matches_from(path.split(' ').chain([flag])).expect_err("help");
+        assert_eq!(printed.kind(), clap::error::ErrorKind::DisplayHelp, "{path} {flag}: {printed}");
+        printed.to_string()
     };
     each_command(&root, "flotilla", &mut |command, path| {
-        // clap has a second layout for commands with a long description; an argument alone must not switch to it.
-        if command.get_long_about().is_none() {
-            assert_eq!(help(path, "-h"), help(path, "--help"), "{path}");
+        let (short, long) = (help(path, "-h"), help(path, "--help"));
+        assert_eq!(short, long, "{path}");
+        assert!(!short.contains("see more with"), "{path}: {short}");
+        // A list of commands shows one paragraph for each.
+        let nested = command.get_subcommands().filter(|sub| path != "flotilla" && !sub.is_hide_set());
+        for sub in nested {
+            let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.contains("\n\n"), "{path} {}: {about}", sub.get_name());
         }
     });
 }
@@ -213,9 +213,36 @@ fn examples_are_valid_and_the_readme_uses_existing_ones() {
         for file in std::fs::read_dir(folder.expect("an entry").path()).expect("a directory") {
             let path = file.expect("an entry").path();
             let text = std::fs::read_to_string(&path).expect("a file");
-            let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-            let object = object::Object::from_value(value).unwrap_or_else(|| panic!("{path:?}"));
-            assert!(!object.kind().is_empty() && !object.name().is_empty(), "{path:?}");
+            for document in text.split("\n---\n") {
+                let value: serde_json::Value =
+                    serde_saphyr::from_str(document).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+                let object = object::Object::from_value(value).unwrap_or_else(|| panic!("{path:?}"));
+                assert!(!object.kind().is_empty() && !object.name().is_empty(), "{path:?}");
+            }
         }
+    }
+}
+
+/// The arguments of karmada-agent 1.18.2: its manifest, its chart and the Deployment that `karmadactl register` creates.
+#[test]
+fn manifests_of_karmada_agent_start_the_agent_unchanged() {
+    for line in [
+        "/bin/karmada-agent --karmada-kubeconfig=/etc/karmada/config/karmada.config --karmada-context=c --cluster-name=m \
+         --cluster-api-endpoint=https://m:6443 --cluster-status-update-frequency=10s --metrics-bind-address=10.0.0.1:8080 \
+         --health-probe-bind-address=10.0.0.1:10357 --logging-format=json --v=4 \
+         --feature-gates=CustomizedClusterResourceModeling=true,MultiClusterService=true",
+        "/bin/karmada-agent --karmada-kubeconfig=/etc/kubeconfig/kubeconfig --cluster-name=m --v=4 \
+         --cluster-status-update-frequency=10s --leader-elect-resource-namespace=karmada-system \
+         --metrics-bind-address=10.0.0.1:8080 --health-probe-bind-address=10.0.0.1:10357",
+        "/bin/karmada-agent --karmada-kubeconfig=/etc/kubeconfig/karmada-kubeconfig --cluster-name=m \
+         --cluster-api-endpoint=https://m:6443 --cluster-provider= --cluster-region= --cluster-zones= \
+         --controllers=*,certRotation --proxy-server-address= --leader-elect-resource-namespace=karmada-system \
+         --cluster-namespace=karmada-cluster --cluster-status-update-frequency=10s --metrics-bind-address=:8080 \
+         --health-probe-bind-address=0.0.0.0:10357 --v=2",
+    ] {
+        let line = command_line(line.split_whitespace().map(OsString::from));
+        check(line.clone(), "agent");
+        let cli = Cli::try_parse_from(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+        assert!(matches!(cli.command, Command::Agent(_)));
     }
 }

@@ -35,6 +35,9 @@ pub async fn list(console: &Console, args: &ListArgs) -> anyhow::Result<()> {
     let client = args.connection.client()?;
     let registry = args.registry.address()?;
     let repositories = client.catalog(&registry).await.with_context(|| args.registry.unreachable(&registry))?;
+    if repositories.is_empty() {
+        console.note(format!("no images found in {registry}"));
+    }
     for repository in repositories {
         for tag in tags(&client, &registry, &repository).await? {
             console.line(format_args!("{registry}/{repository}:{tag}"))?;

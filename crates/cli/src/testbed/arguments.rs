@@ -25,8 +25,14 @@ Examples:
   sudo flotilla up --runtime containerd
   flotilla up --runtime simulated
 
+  # The control plane and the agents as pods, as in Karmada's guides
+  sudo flotilla up --host-cluster
+
   # Three named members in pull mode
   flotilla up --members ottawa,robbinsdale,stpetersburg --pull all
+
+  # With a manager and two of its instances
+  flotilla up --manager
 
   # Members in system containers of LXD or Incus; existing clusters as members
   flotilla up --provisioner lxd
@@ -83,6 +89,16 @@ pub struct UpArgs {
     /// With --provisioner lxd: memory of each container, such as 2GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Run the control plane as a pod of a host cluster on 127.0.0.1:16443, and an agent as a pod in every member (needs
+    /// root, containerd, runc and CNI plugins) [default port of the control plane: 32443]
+    #[arg(long)]
+    host_cluster: bool,
+    /// Also start a manager with two instances: this control plane, and a second one with a cluster of its own
+    #[arg(long)]
+    manager: bool,
+    /// Port of the manager; 0 picks a free port [default: 5444]
+    #[arg(long, value_name = "PORT", requires = "manager")]
+    manager_port: Option<u16>,
     /// Do not start a registry
     #[arg(long)]
     no_registry: bool,
@@ -144,6 +160,9 @@ impl UpArgs {
             registry_port: self.registry_port,
             no_registry: self.no_registry,
             member_port: self.member_port,
+            host_cluster: self.host_cluster,
+            manager: self.manager,
+            manager_port: self.manager_port,
             machines: MachineSpec {
                 image: self.image.clone(),
                 microk8s: self.microk8s,

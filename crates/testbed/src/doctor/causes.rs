@@ -30,7 +30,11 @@ pub fn mark_unknown(findings: &[Finding], layers: &[Layer], unknown: &mut Vec<Un
     };
     for layer in layers.iter().copied().filter(|layer| hides(*layer)) {
         if !unknown.iter().any(|known| known.layer == layer) && layer != cause.layer {
-            unknown.push(UnknownLayer { layer, why: format!("{} {}", cause.subject, cause.what) });
+            let why = match is_testbed(cause) {
+                true => cause.what.clone(),
+                false => format!("{} {}", cause.subject, cause.what),
+            };
+            unknown.push(UnknownLayer { layer, why });
         }
     }
     unknown.sort_by_key(|unknown| unknown.layer);

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use jiff::{Timestamp, ToSpan};
 use pki::certificate::Certificate;
 
-use super::patient::{Hints, load};
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::subject::{Hints, load};
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, broken};
+use crate::hint::{Hint, quoted};
+use crate::host_cluster::HOST;
 use crate::place::PLANE;
 
 /// Certificates that expire sooner are reported. Servers renew their own long before.
@@ -42,15 +44,19 @@ impl Check for Certificates {
         Layer::Certificates
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let mut kubeconfigs = vec![patient.hints().kubeconfig.clone()];
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let mut kubeconfigs = vec![subject.hints().kubeconfig.clone()];
         let mut folders = Vec::new();
-        if let Some((place, spec)) = patient.bed() {
+        if let Some((place, spec)) = subject.bed() {
             for member in &spec.members {
                 kubeconfigs.push(place.member_config(&member.name));
                 kubeconfigs.push(place.agent_plane_config(&member.name));
                 kubeconfigs.push(place.agent_member_config(&member.name));
                 folders.push((member.name.clone(), place.machine_data(&member.name)));
+            }
+            if spec.host.is_some() {
+                kubeconfigs.push(place.member_config(HOST));
+                folders.push((HOST.to_owned(), place.machine_data(HOST)));
             }
             folders.push((PLANE.to_owned(), place.machine_data(PLANE)));
         }
@@ -124,7 +130,7 @@ fn judge_one(seen: &CertificateSeen, hints: &Hints, now: Timestamp) -> Option<Fi
         Ok(term) => term,
         Err(why) => {
             let what = format!("the {} cannot be read", seen.role);
-            let elsewhere = format!("openssl x509 -noout -text -in {}", seen.file);
+            let elsewhere = format!("openssl x509 -noout -text -in {}", quoted(Path::new(&seen.file)));
             return Some(broken(Layer::Certificates, &seen.file, what, why.clone(), hints.repair(&elsewhere)));
         }
     };
@@ -149,14 +155,14 @@ fn judge_one(seen: &CertificateSeen, hints: &Hints, now: Timestamp) -> Option<Fi
 /// Returns the renewal command. Servers renew due certificates when they start, and write kubeconfigs again.
 fn renewal(seen: &CertificateSeen, hints: &Hints) -> String {
     if hints.place.is_none() {
-        return "restart `flotilla server`, which renews expiring certificates, then copy DATA-DIR/karmada-apiserver.config"
+        return "restart the server, which renews expiring certificates, then copy DATA-DIR/karmada-apiserver.config"
             .to_owned();
     }
     match seen.machine.as_deref() {
-        Some(machine) if machine != PLANE => {
-            format!("{} && {}", hints.flotilla(&format!("stop {machine}")), hints.flotilla(&format!("start {machine}")))
+        Some(machine) if machine != PLANE && machine != HOST => {
+            format!("{} && {}", hints.flotilla(&Hint::Stop(machine)), hints.flotilla(&Hint::Start(machine)))
         }
-        _ => format!("{} && {}", hints.flotilla("down"), hints.flotilla("up")),
+        _ => format!("{} && {}", hints.flotilla(&Hint::Down), hints.flotilla(&Hint::Up)),
     }
 }
 

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::patient::Hints;
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, broken};
 use crate::expose::ExposureReport;
+use crate::hint::Hint;
 use crate::spec::loopback;
 use crate::supervisor::client::SupervisorClient;
 
@@ -38,8 +39,8 @@ impl Check for Connections {
         Layer::Connections
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let Some((place, _)) = patient.bed() else { return Evidence::NotApplicable(Layer::Connections) };
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let Some((place, _)) = subject.bed() else { return Evidence::NotApplicable(Layer::Connections) };
         let Ok(Some(supervisor)) = SupervisorClient::find(place).await else {
             return Evidence::Unknown(Layer::Connections, "the testbed is not running".to_owned());
         };
@@ -90,7 +91,7 @@ fn judge_one(seen: &ConnectionSeen, hints: &Hints) -> Option<Finding> {
         ConnectionProblem::NotAccepted(why) => (
             "accepts no connection",
             format!("the pod runs, but the port of this host is closed: {why}"),
-            hints.flotilla("up"),
+            hints.flotilla(&Hint::Up),
         ),
         ConnectionProblem::Closed => {
             let why = format!("no program in the pod listens on port {}", exposure.port);

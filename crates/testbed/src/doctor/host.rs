@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use provisioners::host::{Check as HostCheck, CheckStatus, HostUse, gather, judge as judge_host};
 
-use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, Severity, broken};
 use crate::runtime::Runtime;
 use crate::spec::Kind;
 
@@ -15,8 +15,8 @@ impl Check for Host {
         Layer::Host
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let bed = patient.bed();
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let bed = subject.bed();
         if bed.is_none() {
             return Evidence::NotApplicable(Layer::Host);
         }

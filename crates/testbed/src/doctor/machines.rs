@@ -7,10 +7,12 @@ use provisioners::Condition;
 use provisioners::lxd::{LxdSettings, MACHINE_LOG};
 
 use super::causes::SUPERVISOR;
-use super::patient::Hints;
-use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, Severity, broken};
 use crate::bed::Testbed;
 use crate::faults;
+use crate::hint::{Hint, quoted};
+use crate::host_cluster::{self, HOST};
 use crate::place::{PLANE, REGISTRY, agent_of};
 use crate::spec::{Mode, Spec};
 use crate::supervisor::client::SupervisorClient;
@@ -44,8 +46,8 @@ impl Check for Machines {
         Layer::Machines
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let Some((place, spec)) = patient.bed() else { return Evidence::NotApplicable(Layer::Machines) };
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let Some((place, spec)) = subject.bed() else { return Evidence::NotApplicable(Layer::Machines) };
         let supervisor = match SupervisorClient::find(place).await {
             Ok(Some(supervisor)) => supervisor,
             Ok(None) => return Evidence::Machines(unsupervised("its supervisor does not run")),
@@ -87,16 +89,36 @@ async fn gather_machines(bed: &Testbed) -> Vec<MachineSeen> {
         let last_words = [end, said].into_iter().filter(|text| !text.is_empty());
         seen.push(MachineSeen { last_words: last_words.collect::<Vec<_>>().join("; "), name, is_member, condition });
     }
+    seen.extend(gather_pods(bed).await);
     seen
 }
 
-/// Every machine there should be, and whether it is a member.
+/// The control plane and the agents, where they are pods.
+async fn gather_pods(bed: &Testbed) -> Vec<MachineSeen> {
+    if bed.spec.host.is_none() {
+        return Vec::new();
+    }
+    let mut states = vec![(PLANE.to_owned(), host_cluster::plane_state(bed).await)];
+    for member in &bed.spec.members {
+        states.push((agent_of(&member.name), host_cluster::agent_state(bed, &member.name).await));
+    }
+    let seen = states.into_iter().map(|(name, state)| MachineSeen {
+        name,
+        is_member: false,
+        condition: Ok(state.condition()),
+        last_words: state.describe(),
+    });
+    seen.collect()
+}
+
+/// Every process or container there should be, and whether it is a member.
 fn names(spec: &Spec) -> Vec<(String, bool)> {
-    let mut names = vec![(PLANE.to_owned(), false)];
+    let plane = if spec.host.is_some() { HOST } else { PLANE };
+    let mut names = vec![(plane.to_owned(), false)];
     names.extend(spec.registry_port.map(|_| (REGISTRY.to_owned(), false)));
     for member in &spec.members {
         names.push((member.name.clone(), true));
-        names.extend((member.mode == Mode::Pull).then(|| (agent_of(&member.name), false)));
+        names.extend((member.mode == Mode::Pull && spec.host.is_none()).then(|| (agent_of(&member.name), false)));
     }
     names
 }
@@ -112,7 +134,7 @@ fn last_lines(text: &[u8]) -> String {
 pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
     if let Some(Err(why)) = &seen.supervised {
         let what = "the testbed is not running";
-        return vec![broken(Layer::Machines, SUPERVISOR, what, why.clone(), hints.flotilla("up"))];
+        return vec![broken(Layer::Machines, SUPERVISOR, what, why.clone(), hints.flotilla(&Hint::Up))];
     }
     let mut findings: Vec<Finding> = seen.machines.iter().filter_map(|machine| judge_machine(machine, hints)).collect();
     findings.extend(seen.faults.iter().map(|(member, fault)| Finding {
@@ -121,30 +143,26 @@ pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
             Layer::Machines,
             member,
             format!("the fault {fault} is active"),
-            "it was requested with `flotilla fault`",
-            hints.flotilla(&format!("fault {member} heal")),
+            "the command fault requested it",
+            hints.flotilla(&Hint::Fault { member, fault: "heal" }),
         )
     }));
     findings
 }
 
 fn judge_machine(machine: &MachineSeen, hints: &Hints) -> Option<Finding> {
-    let start =
-        if machine.is_member { hints.flotilla(&format!("start {}", machine.name)) } else { hints.flotilla("up") };
+    let start = if machine.is_member { hints.flotilla(&Hint::Start(&machine.name)) } else { hints.flotilla(&Hint::Up) };
     let (what, why, command) = match &machine.condition {
         Ok(Condition::Running) => return None,
         Ok(Condition::Stopped) => ("is stopped", "it was stopped, or its process exited: ", start),
-        Ok(Condition::Missing) => ("does not exist", "it was never started, or it was removed", hints.flotilla("up")),
+        Ok(Condition::Missing) => {
+            ("does not exist", "it was never started, or it was removed", hints.flotilla(&Hint::Up))
+        }
         Ok(Condition::Failing) => ("keeps exiting", "its log has: ", log_command(machine, hints)),
         Err(error) => {
-            let why = error.clone();
-            return Some(broken(
-                Layer::Machines,
-                &machine.name,
-                "cannot be examined",
-                why,
-                "flotilla prepare".to_owned(),
-            ));
+            let (why, hint) = (error.clone(), if hints.is_lxd { Hint::PrepareLxd } else { Hint::Up });
+            let command = hints.flotilla(&hint);
+            return Some(broken(Layer::Machines, &machine.name, "cannot be examined", why, command));
         }
     };
     let why = format!("{why}{}", machine.last_words);
@@ -157,5 +175,5 @@ fn log_command(machine: &MachineSeen, hints: &Hints) -> String {
         let instance = LxdSettings::new(place.name(), PathBuf::new()).instance(&machine.name);
         return format!("lxc exec {instance} -- tail -n 50 {MACHINE_LOG}");
     }
-    format!("tail -n 50 {}", place.log_of(&machine.name).display())
+    format!("tail -n 50 {}", quoted(&place.log_of(&machine.name)))
 }

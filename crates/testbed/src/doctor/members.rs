@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use object::Object;
 
-use super::patient::Hints;
 use super::plane::{judge_clock, judge_latency};
 use super::probe::{Answer, Probe, Route, probe};
-use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, Severity, broken};
 use crate::clusters::NODES;
+use crate::hint::Hint;
 use crate::spec::Kind;
 
 /// Nodes that are named one by one; more are counted.
@@ -33,30 +34,40 @@ impl Check for Members {
         Layer::Members
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let names = member_names(patient).await;
-        let looks = names.iter().map(|name| look(patient, name));
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let names = match member_names(subject).await {
+            Ok(names) => names,
+            Err(why) => return Evidence::Unknown(Layer::Members, why),
+        };
+        let looks = names.iter().map(|name| look(subject, name));
         Evidence::Members(futures::future::join_all(looks).await)
     }
 }
 
-/// Those of the testbed, and those the control plane knows beyond them.
-pub async fn member_names(patient: &Patient) -> Vec<String> {
-    let mut names: Vec<String> =
-        patient.bed().iter().flat_map(|(_, spec)| spec.members.iter().map(|member| member.name.clone())).collect();
-    if let Ok(client) = patient.plane_client() {
-        let listed = client.list_all(ResourceRef::all(&api::cluster::CLUSTERS.gvr()), ListOptions::default()).await;
-        names.extend(listed.iter().flat_map(|list| list.items.iter().map(|cluster| cluster.name().to_owned())));
+/// Those of the testbed, and those the control plane knows beyond them. Fails if neither is known.
+pub async fn member_names(subject: &DoctorSubject) -> Result<Vec<String>, String> {
+    let mut names = subject.hints().members.clone();
+    match list_clusters(subject).await {
+        Ok(listed) => names.extend(listed),
+        Err(why) if subject.bed().is_none() => return Err(why),
+        Err(_) => {}
     }
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
-async fn look(patient: &Patient, name: &str) -> MemberSeen {
-    let client = patient.member_client(name);
+async fn list_clusters(subject: &DoctorSubject) -> Result<Vec<String>, String> {
+    let client = subject.plane_client()?;
+    let listed = client.list_all(ResourceRef::all(&api::cluster::CLUSTERS.gvr()), ListOptions::default()).await;
+    let clusters = listed.map_err(|status| status.to_string())?.items;
+    Ok(clusters.iter().map(|cluster| cluster.name().to_owned()).collect())
+}
+
+async fn look(subject: &DoctorSubject, name: &str) -> MemberSeen {
+    let client = subject.member_client(name);
     let seen = match &client {
-        Ok(client) => probe(client, patient.route_to(name)).await,
+        Ok(client) => probe(client, subject.route_to(name)).await,
         Err(why) => Probe::unreachable(why.clone()),
     };
     let nodes = match (&client, &seen.answer) {
@@ -64,7 +75,7 @@ async fn look(patient: &Patient, name: &str) -> MemberSeen {
         _ => Vec::new(),
     };
     let direct = match seen.answer {
-        Answer::Unreachable(_) => direct_probe(patient, name).await,
+        Answer::Unreachable(_) => direct_probe(subject, name).await,
         _ => None,
     };
     MemberSeen { name: name.to_owned(), probe: seen, direct, nodes }
@@ -76,12 +87,12 @@ async fn list_nodes(client: &ClusterClient) -> Vec<Arc<Object>> {
 }
 
 /// A member that is a process of this host listens on a port of its own, behind the forwarded one.
-async fn direct_probe(patient: &Patient, name: &str) -> Option<Probe> {
-    let (place, spec) = patient.bed().filter(|(_, spec)| spec.provisioner == Kind::Process)?;
+async fn direct_probe(subject: &DoctorSubject, name: &str) -> Option<Probe> {
+    let (place, spec) = subject.bed().filter(|(_, spec)| spec.provisioner == Kind::Process)?;
     let port = spec.members.iter().find(|member| member.name == name)?.own_port;
-    let mut remote = super::patient::load(&place.member_config(name), None).ok()?;
+    let mut remote = super::subject::load(&place.member_config(name), None).ok()?;
     remote.server = format!("https://127.0.0.1:{port}");
-    Some(probe(&super::patient::connect(remote).ok()?, Route::Direct).await)
+    Some(probe(&super::subject::connect(remote).ok()?, Route::Direct).await)
 }
 
 pub fn judge(seen: &[MemberSeen], hints: &Hints) -> Vec<Finding> {
@@ -107,10 +118,14 @@ fn judge_member(member: &MemberSeen, hints: &Hints) -> Vec<Finding> {
                 add(
                     "is healthy, but its forwarded port is broken",
                     &why,
-                    hints.flotilla(&format!("fault {name} heal")),
+                    hints.flotilla(&Hint::Fault { member: name, fault: "heal" }),
                 );
             }
-            _ => add("cannot be reached", why, hints.repair(&hints.kubectl(&format!("describe cluster {name}")))),
+            _ => add(
+                "cannot be reached",
+                why,
+                hints.repair_cluster(name, &hints.kubectl(&format!("describe cluster {name}"))),
+            ),
         },
     }
     findings.extend(judge_clock(Layer::Members, name, member.probe.skew));

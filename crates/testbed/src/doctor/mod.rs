@@ -9,13 +9,13 @@ mod connections;
 mod host;
 mod machines;
 mod members;
-mod patient;
 mod plane;
 mod pods;
 mod ports;
 mod print;
 mod probe;
 mod registrations;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod workloads;
@@ -26,9 +26,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use self::patient::Hints;
-pub use self::patient::Patient;
 pub use self::print::print;
+pub use self::subject::DoctorSubject;
+use self::subject::Hints;
 
 /// Timeout of one check; its layer is unknown then.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ pub enum Evidence {
 pub trait Check: Send + Sync {
     fn layer(&self) -> Layer;
     /// Only reads.
-    async fn gather(&self, patient: &Patient) -> Evidence;
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence;
 }
 
 /// All checks.
@@ -135,16 +135,16 @@ pub struct Report {
 }
 
 /// Runs all checks at once.
-pub async fn examine(patient: &Patient) -> Report {
+pub async fn examine(subject: &DoctorSubject) -> Report {
     let checks = checks();
     let gathering = checks.iter().map(|check| async {
-        let gathered = tokio::time::timeout(CHECK_TIMEOUT, check.gather(patient)).await;
+        let gathered = tokio::time::timeout(CHECK_TIMEOUT, check.gather(subject)).await;
         let late = || format!("the check did not finish within {} seconds", CHECK_TIMEOUT.as_secs());
         gathered.unwrap_or_else(|_| Evidence::Unknown(check.layer(), late()))
     });
     let evidence = futures::future::join_all(gathering).await;
     let layers = checks.iter().map(|check| check.layer()).collect();
-    report(&evidence, layers, patient.hints(), Timestamp::now())
+    report(&evidence, layers, subject.hints(), Timestamp::now())
 }
 
 /// Pure: the report on the evidence of all checks.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::patient::Hints;
 use super::probe::{Answer, Probe, Route, SKEW_SECONDS_MAX, probe};
-use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, Severity, broken};
+use crate::hint::Hint;
 
 /// Slower responses of a testbed and of other control planes are reported.
 const LATENCY_MAX_LOCAL: Duration = Duration::from_millis(200);
@@ -26,9 +27,9 @@ impl Check for PlaneCheck {
         Layer::ControlPlane
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let server = patient.remote().map(|remote| remote.server.clone()).unwrap_or_default();
-        let probe = match patient.plane_client() {
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let server = subject.remote().map(|remote| remote.server.clone()).unwrap_or_default();
+        let probe = match subject.plane_client() {
             Ok(client) => probe(&client, Route::Direct).await,
             Err(why) => Probe::unreachable(why),
         };
@@ -50,7 +51,7 @@ pub fn judge(seen: &Seen, hints: &Hints) -> Vec<Finding> {
             add("does not accept the credentials in the kubeconfig", why, hints.repair(elsewhere));
         }
         Answer::Refused(why) => add("does not report its health", why, hints.kubectl("auth whoami")),
-        Answer::Unreachable(why) => add("cannot be reached", why, hints.repair("flotilla server")),
+        Answer::Unreachable(why) => add("cannot be reached", why, hints.start_plane()),
     }
     findings.extend(judge_clock(Layer::ControlPlane, subject, seen.probe.skew));
     findings.extend(judge_latency(Layer::ControlPlane, subject, &seen.probe, hints));
@@ -63,8 +64,8 @@ pub fn judge_latency(layer: Layer, subject: &str, probe: &Probe, hints: &Hints) 
     let latency = probe.latency.filter(|latency| *latency > limit)?;
     let what = format!("responds slowly: {} ms", latency.as_millis());
     let why = "the machine or the network is overloaded, or a fault `slow` is active";
-    let command = match (layer, &hints.place) {
-        (Layer::Members, Some(_)) => hints.flotilla(&format!("fault {subject} heal")),
+    let command = match layer {
+        Layer::Members if hints.is_member(subject) => hints.flotilla(&Hint::Fault { member: subject, fault: "heal" }),
         _ => hints.kubectl("get --raw '/readyz?verbose'"),
     };
     Some(Finding { severity: Severity::Note, ..broken(layer, subject, what, why, command) })

@@ -9,8 +9,8 @@ use karmadactl::pod_problem::PodProblem;
 use object::Object;
 
 use super::members::member_names;
-use super::patient::Hints;
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, broken};
 use crate::clusters::PODS;
 
 const EVENTS: Resource = Resource::namespaced("", "v1", "Event", "events");
@@ -39,10 +39,13 @@ impl Check for Pods {
         Layer::Pods
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let names = member_names(patient).await;
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let names = match member_names(subject).await {
+            Ok(names) => names,
+            Err(why) => return Evidence::Unknown(Layer::Pods, why),
+        };
         let looks = names.iter().map(|name| async move {
-            let client = patient.member_client(name).ok()?;
+            let client = subject.member_client(name).ok()?;
             look(name, &client).await
         });
         let looks = futures::future::join_all(looks).await;

@@ -18,9 +18,10 @@ use jiff::Timestamp;
 use object::Object;
 use serde_json::Value;
 
-use super::patient::{Hints, connect};
 use super::probe::{Answer, Probe, Route, probe};
-use super::{Check, Evidence, Finding, Layer, Patient, Severity, broken};
+use super::subject::{Hints, connect};
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, Severity, broken};
+use crate::hint::Hint;
 use crate::spec::Mode;
 
 const SECRETS: Resource = Resource::namespaced("", "v1", "Secret", "secrets");
@@ -72,11 +73,11 @@ impl Check for Registrations {
         Layer::Registrations
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
-        let members = patient.bed().into_iter().flat_map(|(_, spec)| spec.members.iter());
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
+        let members = subject.bed().into_iter().flat_map(|(_, spec)| spec.members.iter());
         let expected = members.map(|member| (member.name.clone(), member.mode)).collect();
-        let clusters = match patient.plane_client() {
-            Ok(client) => gather_clusters(patient, &client).await,
+        let clusters = match subject.plane_client() {
+            Ok(client) => gather_clusters(subject, &client).await,
             Err(why) => Err(why),
         };
         match clusters {
@@ -86,13 +87,13 @@ impl Check for Registrations {
     }
 }
 
-async fn gather_clusters(patient: &Patient, plane: &ClusterClient) -> Result<Vec<ClusterSeen>, String> {
+async fn gather_clusters(subject: &DoctorSubject, plane: &ClusterClient) -> Result<Vec<ClusterSeen>, String> {
     let listed = plane.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await;
     let clusters = listed.map_err(|status| status.to_string())?.items;
-    Ok(futures::future::join_all(clusters.into_iter().map(|cluster| gather_cluster(patient, plane, cluster))).await)
+    Ok(futures::future::join_all(clusters.into_iter().map(|cluster| gather_cluster(subject, plane, cluster))).await)
 }
 
-async fn gather_cluster(patient: &Patient, plane: &ClusterClient, cluster: Arc<Object>) -> ClusterSeen {
+async fn gather_cluster(subject: &DoctorSubject, plane: &ClusterClient, cluster: Arc<Object>) -> ClusterSeen {
     let spec: ClusterSpec = api::read(&cluster).unwrap_or_default();
     if spec.sync_mode == SyncMode::Pull {
         let lease = plane.find(ResourceRef::namespaced(&LEASES.gvr(), CLUSTER_NAMESPACE, cluster.name())).await;
@@ -100,7 +101,7 @@ async fn gather_cluster(patient: &Patient, plane: &ClusterClient, cluster: Arc<O
             renewed: lease.str_at(&["spec", "renewTime"]).parse().ok(),
             seconds: lease.i64_at(&["spec", "leaseDurationSeconds"]).unwrap_or(LEASE_SECONDS),
         });
-        let probe = probe_as_agent(patient, cluster.name()).await;
+        let probe = probe_as_agent(subject, cluster.name()).await;
         return ClusterSeen { cluster, lease, secret: SecretSeen::NotNamed, probe };
     }
     let secret = match &spec.secret_ref {
@@ -126,9 +127,9 @@ fn read_secret(secret: &Object) -> SecretSeen {
 }
 
 /// Asks the control plane as the agent of a testbed's member does.
-async fn probe_as_agent(patient: &Patient, member: &str) -> Option<Probe> {
-    let (place, _) = patient.bed()?;
-    let remote = super::patient::load(&place.agent_plane_config(member), None).ok()?;
+async fn probe_as_agent(subject: &DoctorSubject, member: &str) -> Option<Probe> {
+    let (place, _) = subject.bed()?;
+    let remote = super::subject::load(&place.agent_plane_config(member), None).ok()?;
     Some(probe(&connect(remote).ok()?, Route::Direct).await)
 }
 
@@ -157,7 +158,7 @@ pub fn judge(seen: &Seen, hints: &Hints, now: Timestamp) -> Vec<Finding> {
             Mode::Push => "it was never joined, or was unjoined",
             Mode::Pull => "its agent never registered it, or it was unregistered",
         };
-        broken(Layer::Registrations, name, "is not registered with the control plane", why, hints.flotilla("up"))
+        broken(Layer::Registrations, name, "is not registered with the control plane", why, hints.flotilla(&Hint::Up))
     }));
     findings
 }
@@ -170,7 +171,7 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
     if seen.cluster.is_deleting() {
         let finalizers: Vec<&str> = seen.cluster.finalizers().collect();
         let why = format!("its finalizers remain: {}", finalizers.join(", "));
-        let command = format!("flotilla unjoin {name} --force --kubeconfig {}", hints.kubeconfig.display());
+        let command = hints.flotilla(&Hint::UnjoinForced(name));
         findings.push(broken(Layer::Registrations, name, "is being deleted, but does not end", why, command));
     }
     let causes = match spec.sync_mode {
@@ -184,17 +185,17 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
             format!("{}: {}", ready.reason, ready.message)
         });
         let what = format!("is not ready ({})", ready.map_or("no condition", |ready| ready.status.as_str()));
-        let command = hints.repair(&hints.kubectl(&format!("describe cluster {name}")));
+        let command = hints.repair_cluster(name, &hints.kubectl(&format!("describe cluster {name}")));
         findings.push(broken(Layer::Registrations, name, what, why, command));
     }
     findings.extend(causes);
     if spec.taints.iter().any(|taint| taint.key == TAINT_UNSCHEDULABLE) {
-        let command = format!("flotilla uncordon {name} --kubeconfig {}", hints.kubeconfig.display());
+        let command = hints.flotilla(&Hint::Uncordon(name));
         let finding = broken(Layer::Registrations, name, "is cordoned", "no new workload is scheduled to it", command);
         findings.push(Finding { severity: Severity::Note, ..finding });
     }
     if spec.taints.iter().any(|taint| taint.key == TAINT_NODES_UNSCHEDULABLE && taint.effect == "NoExecute") {
-        let command = format!("flotilla uncordon --all -C {name} --kubeconfig {}", hints.kubeconfig.display());
+        let command = hints.flotilla(&Hint::UncordonNodes(name));
         let why = "all its nodes are cordoned or not ready; workloads with failover move to other clusters";
         findings.push(broken(Layer::Registrations, name, "has no schedulable node", why, command));
     }
@@ -203,8 +204,7 @@ fn judge_cluster(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Findi
 
 fn judge_agent(seen: &ClusterSeen, hints: &Hints, now: Timestamp) -> Vec<Finding> {
     let name = seen.cluster.name();
-    let member = hints.place.is_some();
-    let command = if member { hints.flotilla("up") } else { hints.on_member(name, "get pods -n karmada-system") };
+    let command = hints.repair_cluster(name, &hints.kubectl(&format!("describe cluster {name}")));
     let silent =
         |why: String| vec![broken(Layer::Registrations, name, "its agent does not report", why, command.clone())];
     if let Some(Probe { answer: Answer::Unauthorized(why), .. }) = &seen.probe {

@@ -30,7 +30,8 @@ fn now() -> Timestamp {
 
 fn hints() -> Hints {
     let place = TestbedDir::find(Some("/beds".into()), "one").unwrap();
-    Hints { kubeconfig: place.plane_config(), place: Some(place), is_lxd: false }
+    let members = ["member1", "member2"].map(str::to_owned).to_vec();
+    Hints { kubeconfig: place.plane_config(), place: Some(place), members, ..Hints::default() }
 }
 
 fn object(value: Value) -> Arc<Object> {
@@ -106,7 +107,7 @@ fn machines_that_are_down_are_found() {
         faults: vec![("member1".into(), "slow 300ms".into())],
     };
     let heal = "flotilla fault member1 heal --home /beds --name one";
-    check(Evidence::Machines(faulty), Layer::Machines, "slow 300ms is active", "flotilla fault", heal);
+    check(Evidence::Machines(faulty), Layer::Machines, "slow 300ms is active", "the command fault", heal);
 }
 
 fn port(program: Option<&str>, server: &str) -> Evidence {
@@ -116,7 +117,7 @@ fn port(program: Option<&str>, server: &str) -> Evidence {
         program: Some(program.to_owned()),
     });
     let named = Some(Named { file: "/beds/one/member1.config".into(), server: server.into() });
-    Evidence::Ports(vec![PortSeen { port: 16441, of: "member1".into(), holder, named }])
+    Evidence::Ports(vec![PortSeen { port: 16441, of: "member1".into(), holder, is_own: false, named }])
 }
 
 #[test]
@@ -124,6 +125,9 @@ fn wrong_ports_are_found() {
     let server = "https://127.0.0.1:16441";
     check_healthy(port(Some("flotilla"), server));
     check_healthy(port(Some("lxd"), server));
+    let Evidence::Ports(mut renamed) = port(Some("karmadactl"), server) else { panic!("ports") };
+    renamed[0].is_own = true;
+    check_healthy(Evidence::Ports(renamed));
     check(port(None, server), Layer::Ports, "no program listens on 127.0.0.1:16441", "does not run", UP);
     let kill = format!("kill 7; {UP}");
     check(port(Some("nginx"), server), Layer::Ports, "nginx (process 7) uses the port of member1", "same port", &kill);
@@ -503,4 +507,61 @@ fn layers_that_were_not_examined_are_unknown_and_not_healthy() {
     assert_eq!(seen.layers, [Layer::Host, Layer::Pods]);
     assert_eq!(seen.unknown, [UnknownLayer { layer: Layer::Workloads, why: "403".into() }]);
     assert!(report(&[Evidence::Pods(vec![])], layers(), &hints(), now()).healthy);
+}
+
+/// Commands can be copied: they name the control plane that was examined, and paths are quoted.
+#[test]
+fn commands_select_what_was_examined() {
+    let spaced = TestbedDir::find(Some("/test beds".into()), "one").unwrap();
+    let of_bed = Hints { kubeconfig: spaced.plane_config(), place: Some(spaced), ..hints() };
+    let kubectl = "kubectl --kubeconfig '/test beds/one/";
+    assert_eq!(of_bed.kubectl("get pp"), format!("{kubectl}karmada-apiserver.config' get pp"));
+    assert_eq!(of_bed.on_member("member1", "get nodes"), format!("{kubectl}member1.config' get nodes"));
+    let up = "flotilla up --home '/test beds' --name one";
+    assert_eq!([of_bed.join_again("member1"), of_bed.start_plane()], [up, up]);
+    // Clusters that joined later are not members of the testbed: `up` does not repair them, and has no file of them.
+    let flag = "--kubeconfig '/test beds/one/karmada-apiserver.config'";
+    assert_eq!(of_bed.on_member("joined", "get nodes"), format!("flotilla get nodes {flag} -s members -C joined"));
+    assert_eq!(of_bed.repair_cluster("joined", "elsewhere"), "elsewhere");
+    assert!(of_bed.join_again("joined").starts_with(&format!("flotilla unjoin joined {flag} && ")));
+
+    let of_plane = |file: &str| Hints { kubeconfig: file.into(), ..Hints::default() };
+    let plane = of_plane("/data/karmada-apiserver.config");
+    let flag = "--kubeconfig /data/karmada-apiserver.config";
+    assert_eq!(plane.on_member("m1", "get nodes"), format!("flotilla get nodes {flag} -s members -C m1"));
+    assert_eq!(plane.on_member("m1", "logs web"), format!("flotilla logs web {flag} -C m1"));
+    let join = format!("flotilla unjoin m1 {flag} && flotilla join m1 --cluster-kubeconfig FILE-OF-m1 {flag}");
+    assert_eq!(plane.join_again("m1"), join);
+    assert_eq!(plane.start_plane(), "flotilla server --data-dir DATA-DIR");
+}
+
+/// Without a list of clusters, nothing is known about members and their pods.
+#[tokio::test]
+async fn members_of_an_unreachable_control_plane_are_unknown() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("karmada-apiserver.config");
+    let text =
+        "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+        users: [{name: u, user: {token: t}}], clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]}";
+    std::fs::write(&file, text).unwrap();
+    let subject = DoctorSubject::plane(&file, None).unwrap();
+    assert_eq!(subject.hints().start_plane(), "flotilla server --data-dir DATA-DIR");
+    let report = examine(&subject).await;
+    let unknown: Vec<Layer> = report.unknown.iter().map(|unknown| unknown.layer).collect();
+    assert_eq!(unknown, [Layer::Registrations, Layer::Members, Layer::Workloads, Layer::Pods], "{report:#?}");
+    assert_eq!(report.layers, [Layer::ControlPlane, Layer::Certificates], "{report:#?}");
+
+    // The directory of the kubeconfig shows what wrote it, also through a link.
+    let (link, path) = (directory.path().join("link"), directory.path().canonicalize().unwrap());
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let start = || DoctorSubject::plane(&link, None).unwrap().hints().start_plane();
+    std::fs::create_dir(directory.path().join("pki")).unwrap();
+    assert_eq!(start(), format!("flotilla server --data-dir {}", path.display()));
+    let bed = path.join("one");
+    std::fs::create_dir(&bed).unwrap();
+    std::fs::write(bed.join("testbed.json"), "{}").unwrap();
+    std::fs::rename(&file, bed.join("karmada-apiserver.config")).unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(bed.join("karmada-apiserver.config"), &link).unwrap();
+    assert_eq!(start(), format!("flotilla up --home {} --name one", path.display()));
 }

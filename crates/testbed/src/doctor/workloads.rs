@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use cluster_client::{ListOptions, ResourceRef};
 use object::{Object, conditions};
 
-use super::patient::Hints;
-use super::{Check, Evidence, Finding, Layer, Patient, broken};
+use super::subject::Hints;
+use super::{Check, DoctorSubject, Evidence, Finding, Layer, broken};
+use crate::hint::Hint;
 
 /// One cause often stops many workloads; the first few findings are enough.
 const NAMED_MAX: usize = 20;
@@ -27,9 +28,9 @@ impl Check for Workloads {
         Layer::Workloads
     }
 
-    async fn gather(&self, patient: &Patient) -> Evidence {
+    async fn gather(&self, subject: &DoctorSubject) -> Evidence {
         let mut seen = Seen::default();
-        let client = match patient.plane_client() {
+        let client = match subject.plane_client() {
             Ok(client) => client,
             Err(why) => return Evidence::Unknown(Layer::Workloads, why),
         };
@@ -60,10 +61,9 @@ fn judge_binding(binding: &Object, hints: &Hints) -> Option<Finding> {
     let (reason, message) = failed(binding, CONDITION_SCHEDULED)?;
     let resource = |field: &str| binding.str_at(&["spec", "resource", field]).to_owned();
     let (kind, name, namespace) = (resource("kind"), resource("name"), resource("namespace"));
-    let flag = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
     let subject = format!("{kind} {}", path(&namespace, &name));
-    let command =
-        format!("flotilla why {}/{name}{flag} --kubeconfig {}", kind.to_lowercase(), hints.kubeconfig.display());
+    let object = format!("{}/{name}", kind.to_lowercase());
+    let command = hints.flotilla(&Hint::Why { object: &object, namespace: &namespace });
     Some(broken(Layer::Workloads, &subject, "is not scheduled to any cluster", format!("{reason}: {message}"), command))
 }
 

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pod_of_a_deployment_is_followed_by_its_lasting_labels() {
+    async fn a_pod_of_a_deployment_is_selected_by_its_stable_labels() {
         let api = MemoryApi::default();
         let mut owned = pod("web-1", json!({"app": "web", "pod-template-hash": "1"}), true);
         owned.set(

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_end_cannot_be_told_ends_when_nothing_more_comes() {
+    async fn a_connection_without_a_clear_end_is_closed_when_idle() {
         // A duplex that ignores being shut, like the tunnel.
         struct Deaf(tokio::io::DuplexStream);
         impl AsyncRead for Deaf {
