@@ -89,6 +89,8 @@ export interface PlanAction {
   replicasAfter?: number;
   fields?: string[];
   problem?: string;
+  /** The object in the cluster, for users who may read it. */
+  manifest?: { before: KObject | null; after: KObject | null };
 }
 
 export interface Planned {
@@ -97,11 +99,13 @@ export interface Planned {
   actions: PlanAction[];
   problem?: string;
   reasons?: string[];
+  notes?: string[];
 }
 
 export interface ChangePlan {
   templates: Planned[];
   problems?: string[];
+  notes?: string[];
   text: string;
 }
 

@@ -26,8 +26,13 @@ const ResourceDetail = lazy(() => import("../pages/resources/ResourceDetail"));
 const Events = lazy(() => import("../pages/Events"));
 const Metrics = lazy(() => import("../pages/Metrics"));
 const Search = lazy(() => import("../pages/Search"));
-const Access = lazy(() => import("../pages/Access"));
+const Access = lazy(() => import("../pages/access/Access"));
 const Settings = lazy(() => import("../pages/Settings"));
+const Audit = lazy(() => import("../pages/Audit"));
+const Convert = lazy(() => import("../pages/convert/Convert"));
+const CommandLine = lazy(() => import("../pages/shell/Shell"));
+const Members = lazy(() => import("../pages/manager/Members"));
+const Topology = lazy(() => import("../pages/Topology"));
 
 export function App() {
   const { language } = usePrefs();
@@ -66,6 +71,11 @@ function Pages({ atManager }: { atManager: boolean }) {
           <Route path="/search" component={Search} />
           <Route path="/access" component={Access} />
           <Route path="/settings" component={Settings} />
+          <Route path="/audit" component={Audit} />
+          <Route path="/convert" component={Convert} />
+          <Route path="/shell" component={CommandLine} />
+          <Route path="/members" component={Members} />
+          <Route path="/topology" component={Topology} />
           <Route><Empty title={t("There is no such page")} /></Route>
         </Switch>
       </Suspense>

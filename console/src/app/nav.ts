@@ -16,11 +16,16 @@ export interface Destination {
 /** The pages of a manager outside of its instances. */
 export const MANAGER_DESTINATIONS: Destination[] = [
   { path: "/", text: "Instances", icon: "overview", group: "", key: "o" },
+  { path: "/resources/manager.flotilla.dev~v1alpha1~managedclusters", text: "Cluster inventory", icon: "cluster", group: "", key: "c" },
+  { path: "/members", text: "Users and roles", icon: "access", group: "", key: "w" },
   { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
   { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },
   { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k" },
   { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
+  { path: "/metrics", text: "Metrics", icon: "metrics", group: "Operations", key: "m" },
   { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
+  { path: "/shell", text: "Command line", icon: "terminal", group: "Operations", key: "x" },
+  { path: "/audit", text: "Audit", icon: "log", group: "Operations", key: "u" },
   { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
   { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
 ];
@@ -35,9 +40,12 @@ export const DESTINATIONS: Destination[] = [
   { path: "/clusters", text: "Clusters", icon: "cluster", group: "", key: "c" },
   { path: "/workloads", text: "Workloads", icon: "workload", group: "", key: "w" },
   { path: "/apply", text: "Plan and apply", icon: "apply", group: "", key: "a" },
+  { path: "/topology", text: "Topology", icon: "network", group: "Placement", key: "t" },
   { path: "/policies", text: "Policies", icon: "policy", group: "Placement", key: "p" },
   { path: "/failover", text: "Failover", icon: "failover", group: "Placement", key: "f" },
+  { path: "/convert", text: "Convert applications", icon: "undo", group: "Placement", key: "v" },
   { path: "/resources/work.karmada.io~v1alpha2~resourcebindings", text: "Bindings", icon: "binding", group: "Placement", key: "b" },
+  { path: "/resources/work.karmada.io~v1alpha1~works", text: "Works", icon: "workload", group: "Placement" },
   { path: "/resources/core~v1~services", text: "Services", icon: "network", group: "Resources" },
   { path: "/resources/networking.k8s.io~v1~ingresses", text: "Ingresses", icon: "network", group: "Resources" },
   { path: "/resources/core~v1~configmaps", text: "ConfigMaps", icon: "config", group: "Resources" },
@@ -47,6 +55,8 @@ export const DESTINATIONS: Destination[] = [
   { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
   { path: "/metrics", text: "Metrics", icon: "metrics", group: "Operations", key: "m" },
   { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
+  { path: "/shell", text: "Command line", icon: "terminal", group: "Operations", key: "x" },
+  { path: "/audit", text: "Audit", icon: "log", group: "Operations", key: "u" },
   { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
   { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
 ];

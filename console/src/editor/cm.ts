@@ -11,6 +11,7 @@ import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { parseAllDocuments } from "yaml";
+import { schemaProblems } from "./validation";
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 
@@ -55,6 +56,9 @@ const yamlErrors = linter((view): Diagnostic[] => {
   );
 });
 
+/** Fields and values that the control plane does not know. */
+const schemaErrors = linter((view): Promise<Diagnostic[]> => schemaProblems(view.state.doc.toString()), { delay: 600 });
+
 export interface EditorOptions {
   parent: HTMLElement;
   text: string;
@@ -66,7 +70,7 @@ export interface EditorOptions {
 
 export function openEditor({ parent, text, label, readOnly, onChange, complete }: EditorOptions): EditorView {
   const writable: Extension[] = [
-    history(), indentOnInput(), highlightActiveLine(), yamlErrors, lintGutter(), keymap.of([indentWithTab]),
+    history(), indentOnInput(), highlightActiveLine(), yamlErrors, schemaErrors, lintGutter(), keymap.of([indentWithTab]),
     autocompletion(complete ? { override: [complete] } : {}),
     EditorView.updateListener.of((update) => update.docChanged && onChange?.(update.state.doc.toString())),
   ];

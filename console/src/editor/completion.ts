@@ -2,27 +2,7 @@
 
 import type { CompletionContext, CompletionResult } from "@codemirror/autocomplete";
 import { getJson } from "../api/client";
-
-type Schema = { properties?: Record<string, Schema>; items?: Schema; $ref?: string; allOf?: Schema[]; description?: string; type?: string; enum?: string[]; additionalProperties?: Schema | boolean; "x-kubernetes-group-version-kind"?: { group: string; version: string; kind: string }[] };
-type Document = { components?: { schemas?: Record<string, Schema> } };
-
-const documents = new Map<string, Promise<Document>>();
-
-function load(apiVersion: string): Promise<Document> {
-  const path = `/openapi/v3/${apiVersion.includes("/") ? "apis" : "api"}/${apiVersion}`;
-  let found = documents.get(path);
-  if (!found) {
-    found = getJson<Document>(path).catch(() => ({}));
-    documents.set(path, found);
-  }
-  return found;
-}
-
-function resolve(document: Document, schema: Schema | undefined): Schema | undefined {
-  const reference = schema?.$ref ?? schema?.allOf?.[0]?.$ref;
-  const target = reference ? document.components?.schemas?.[reference.replace("#/components/schemas/", "")] : undefined;
-  return target ? { ...target, description: schema?.description ?? target.description } : schema;
-}
+import { loadSchemas, resolveSchema, type Schema, type SchemaDocument, schemaOfKind } from "./schema";
 
 /** The keys that lead to the line at `position`, read from indentation. */
 export function pathAt(text: string, position: number): string[] {
@@ -45,15 +25,15 @@ export function pathAt(text: string, position: number): string[] {
   return path;
 }
 
-function schemaAt(document: Document, schema: Schema | undefined, path: string[]): Schema | undefined {
-  let at = resolve(document, schema);
+function schemaAt(document: SchemaDocument, schema: Schema | undefined, path: string[]): Schema | undefined {
+  let at = resolveSchema(document, schema);
   for (const key of path) {
-    if (at?.type === "array" || at?.items) at = resolve(document, at.items);
+    if (at?.type === "array" || at?.items) at = resolveSchema(document, at.items);
     const extra = typeof at?.additionalProperties === "object" ? at.additionalProperties : undefined;
-    at = resolve(document, at?.properties?.[key] ?? extra);
+    at = resolveSchema(document, at?.properties?.[key] ?? extra);
     if (!at) return undefined;
   }
-  return at?.items ? resolve(document, at.items) : at;
+  return at?.items ? resolveSchema(document, at.items) : at;
 }
 
 /** The document of a stream in which `position` is. */
@@ -64,24 +44,62 @@ function documentAround(text: string, position: number): [string, number] {
   return [text.slice(from, end < 0 ? undefined : end), position - from];
 }
 
+let groupVersions: Promise<string[]> | undefined;
+
+/** The versions that the control plane serves, as manifests name them. */
+function loadVersions(): Promise<string[]> {
+  groupVersions ??= getJson<{ paths?: Record<string, unknown> }>("/openapi/v3").then(
+    ({ paths }) => Object.keys(paths ?? {}).flatMap((path) => /^(?:api|apis\/[^/]+)\/[^/]+$/.exec(path)?.[0].replace(/^apis?\//, "") ?? []),
+    () => {
+      groupVersions = undefined;
+      return [];
+    },
+  );
+  return groupVersions;
+}
+
+/** Values of apiVersion and kind, and of fields that allow only some. */
+async function valuesAt(text: string, position: number, path: string[], key: string): Promise<string[]> {
+  if (path.length === 0 && key === "apiVersion") return loadVersions();
+  const apiVersion = /^apiVersion:\s*"?([\w./-]+)/m.exec(text)?.[1];
+  if (!apiVersion) return [];
+  const document = await loadSchemas(apiVersion);
+  if (path.length === 0 && key === "kind") {
+    const kinds = Object.values(document.components?.schemas ?? {}).filter((schema) => schema.properties?.metadata && !schema.properties.items);
+    return kinds.flatMap((schema) => schema["x-kubernetes-group-version-kind"]?.map((one) => one.kind) ?? []);
+  }
+  const kind = /^kind:\s*"?(\w+)/m.exec(text)?.[1];
+  const parent = kind ? schemaAt(document, schemaOfKind(document, kind), pathAt(text, position)) : undefined;
+  const field = resolveSchema(document, parent?.properties?.[key]);
+  return field?.type === "boolean" ? ["true", "false"] : (field?.enum ?? []).map(String);
+}
+
+async function completeValue(context: CompletionContext, before: string): Promise<CompletionResult | null> {
+  const match = /^([\s-]*)(\w+):\s+([\w./-]*)$/.exec(before);
+  if (!match) return null;
+  const [text, position] = documentAround(context.state.doc.toString(), context.pos);
+  const values = await valuesAt(text, position, pathAt(text, position), match[2]!);
+  if (values.length === 0) return null;
+  return { from: context.pos - match[3]!.length, options: [...new Set(values)].map((label) => ({ label, type: "enum" })), validFor: /^[\w./-]*$/ };
+}
+
 export async function completeFields(context: CompletionContext): Promise<CompletionResult | null> {
   const word = context.matchBefore(/[\w]*/);
   const line = context.state.doc.lineAt(context.pos);
-  if (!/^[\s-]*\w*$/.test(line.text.slice(0, context.pos - line.from))) return null;
+  const before = line.text.slice(0, context.pos - line.from);
+  if (!/^[\s-]*\w*$/.test(before)) return completeValue(context, before);
   if (!context.explicit && (!word || word.from === word.to)) return null;
   const [text, position] = documentAround(context.state.doc.toString(), context.pos);
   const apiVersion = /^apiVersion:\s*"?([\w./-]+)/m.exec(text)?.[1];
   const kind = /^kind:\s*"?(\w+)/m.exec(text)?.[1];
-  if (!apiVersion || !kind) return null;
-  const document = await load(apiVersion);
-  const schemas = Object.values(document.components?.schemas ?? {});
-  const root = schemas.find((schema) => schema["x-kubernetes-group-version-kind"]?.some((one) => one.kind === kind));
-  const schema = schemaAt(document, root, pathAt(text, position));
+  if (!apiVersion || !kind) return { from: word?.from ?? context.pos, options: ["apiVersion", "kind"].map((label) => ({ label, type: "property", apply: `${label}: ` })) };
+  const document = await loadSchemas(apiVersion);
+  const schema = schemaAt(document, schemaOfKind(document, kind), pathAt(text, position));
   if (!schema?.properties) return null;
   return {
     from: word?.from ?? context.pos,
     options: Object.entries(schema.properties).map(([label, raw]) => {
-      const field = resolve(document, raw);
+      const field = resolveSchema(document, raw);
       const nested = field?.properties || field?.items;
       return { label, type: "property", detail: field?.type, info: field?.description, apply: nested ? `${label}:` : `${label}: ` };
     }),

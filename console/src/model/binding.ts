@@ -56,6 +56,9 @@ export function perCluster(binding: KObject | undefined): PerCluster[] {
   });
 }
 
+/** The name of the binding of a template. */
+export const bindingNameOf = (kind: string, name: string) => `${name.replaceAll(":", ".")}-${kind}`.toLowerCase();
+
 /** The key by which a template finds its binding. */
 export const subjectKey = (kind: string, namespace: string | undefined, name: string) => `${kind}/${namespace ?? ""}/${name}`;
 

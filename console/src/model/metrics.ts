@@ -1,49 +1,56 @@
-// Samples of the control plane's metrics, taken while the page that shows them is open.
+// Samples of the control plane's metrics, as the server keeps them.
 
-export interface Sample {
-  at: number;
-  values: Map<string, number>;
+export interface History {
+  stepSeconds: number;
+  /** Seconds since 1970. */
+  times: number[];
+  /** By metric, or metric/label; counters are rates for each second. */
+  series: Record<string, (number | null)[]>;
 }
 
-/** What is kept of each sample: the sum over all labels but those named. */
-const KEPT: [metric: string, by?: string][] = [
-  ["karmada_scheduler_schedule_attempts_total", "result"],
-  ["apiserver_request_total"],
-  ["controller_runtime_reconcile_errors_total"],
-  ["controller_runtime_reconcile_total"],
-  ["workqueue_depth"],
-  ["cluster_cpu_allocated_number", "member_cluster"],
-  ["cluster_memory_allocated_bytes", "member_cluster"],
-  ["process_resident_memory_bytes"],
-  ["process_cpu_seconds_total"],
-];
-
-export function parseMetrics(text: string): Map<string, number> {
-  const values = new Map<string, number>();
-  for (const line of text.split("\n")) {
-    if (line.startsWith("#")) continue;
-    const end = line.search(/[{ ]/);
-    const kept = KEPT.find(([metric]) => metric === line.slice(0, end));
-    if (!kept) continue;
-    const [metric, by] = kept;
-    const label = by ? new RegExp(`[{,](?:${by})="([^"]*)"`).exec(line)?.[1] : undefined;
-    const key = label === undefined ? metric : `${metric}/${label}`;
-    values.set(key, (values.get(key) ?? 0) + Number(line.slice(line.lastIndexOf(" ") + 1)));
-  }
-  return values;
+export interface NamedSeries {
+  name: string;
+  values: (number | null)[];
 }
 
-export const keysOf = (samples: Sample[], metric: string): string[] =>
-  [...new Set(samples.flatMap((sample) => [...sample.values.keys()].filter((key) => key === metric || key.startsWith(`${metric}/`))))].sort();
+/** The series of each label of a metric, largest first. */
+export function partsOf(history: History, metric: string, max = 6): NamedSeries[] {
+  const found = Object.entries(history.series)
+    .filter(([key]) => key.startsWith(`${metric}/`))
+    .map(([key, values]) => ({ name: key.slice(metric.length + 1), values }));
+  if (found.length <= max) return found;
+  const last = (one: NamedSeries) => one.values.findLast((value) => value !== null) ?? 0;
+  return found.sort((a, b) => last(b) - last(a)).slice(0, max);
+}
 
-/** The value in every sample. */
-export const gauge = (samples: Sample[], key: string) => samples.map((sample) => sample.values.get(key) ?? null);
+/** The sum over all labels. */
+export const totalOf = (history: History, metric: string, name: string): NamedSeries[] => {
+  const values = history.series[metric];
+  return values ? [{ name, values }] : [];
+};
 
-/** Growth in each second between samples; a restart of the server makes a gap. */
-export function rate(samples: Sample[], key: string): (number | null)[] {
-  return samples.map((sample, index) => {
-    const before = samples[index - 1];
-    const [now, then] = [sample.values.get(key) ?? 0, before?.values.get(key) ?? 0];
-    return !before || now < then ? null : (now - then) / (sample.at - before.at);
+/** One series divided by another where the divisor is not zero. */
+export function ratioOf(history: History, above: string, below: string, name: string): NamedSeries[] {
+  const [up, down] = [history.series[above], history.series[below]];
+  if (!up || !down) return [];
+  return [{ name, values: up.map((value, index) => (value !== null && down[index] ? value / down[index]! : null)) }];
+}
+
+export interface Stretch {
+  from: number;
+  to: number;
+  state: "ok" | "bad" | "none";
+}
+
+/** Equal states next to each other become one stretch. */
+export function stretches(times: number[], values: (number | null)[], step: number): Stretch[] {
+  const found: Stretch[] = [];
+  times.forEach((time, index) => {
+    const value = values[index];
+    const state = value === null || value === undefined ? "none" : value > 0 ? "ok" : "bad";
+    const last = found.at(-1);
+    if (last?.state === state) last.to = time + step;
+    else found.push({ from: time, to: time + step, state });
   });
+  return found;
 }

@@ -1,33 +1,34 @@
 // All events of the control plane, live.
 
 import { useMemo } from "react";
-import { useLive } from "../api/live";
-import { EVENTS, pathOf } from "../api/resources";
+import type { Row } from "../api/live";
+import { EVENTS } from "../api/resources";
+import { useRows } from "../api/rows";
 import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../ui/parts";
 import { DataTable, type TableColumn } from "../ui/table";
-import { newestFirst, timeOfEvent } from "./EventList";
+import { timeOfEvent } from "./EventList";
+
+/** The youngest event comes first when ages rise. */
+const ORDERS: Record<string, string> = { when: "-lastSeen", "-when": "lastSeen" };
 
 export default function Events() {
   const { namespace } = usePrefs();
-  const live = useLive({ path: pathOf(EVENTS, namespace) });
   const [filter, setFilter] = useUrlState("q", "");
   const [type, setType] = useUrlState("type", "all");
-  const rows = useMemo(() => {
-    const needle = filter.toLowerCase();
-    const text = (event: KObject) => `${event.reason} ${event.message} ${event.involvedObject?.kind} ${event.involvedObject?.name} ${event.involvedObject?.namespace ?? ""}`.toLowerCase();
-    return newestFirst(live.items.filter((event) => (type === "all" || event.type === type) && (!needle || text(event).includes(needle))));
-  }, [live.items, filter, type]);
+  const [order] = useUrlState("sort", "");
+  const live = useRows({ resource: EVENTS, namespace, contains: filter, fieldSelector: type === "all" ? undefined : `type=${type}`, sort: ORDERS[order] ?? (order || "-lastSeen"), whole: true });
+  const rows = useMemo(() => live.rows.map((row: Row | undefined) => row?.object), [live.rows]);
   const columns: TableColumn<KObject>[] = [
     { id: "when", title: t("Age"), width: "70px", cell: (event) => <Age at={timeOfEvent(event)} />, sort: (event) => -Date.parse(timeOfEvent(event)) },
     { id: "reason", title: t("Reason"), width: "minmax(170px, 1fr)", cell: (event) => <Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge>, sort: (event) => event.reason },
     { id: "object", title: t("Object"), width: "minmax(200px, 1.4fr)", cell: (event) => <span title={`${event.involvedObject?.namespace ?? ""}/${event.involvedObject?.name}`}>{event.involvedObject?.kind} <b>{event.involvedObject?.name}</b></span>, sort: (event) => `${event.involvedObject?.kind}/${event.involvedObject?.name}` },
     { id: "message", title: t("Message"), width: "minmax(320px, 4fr)", cell: (event) => <span title={event.message}>{event.message}</span> },
     { id: "source", title: t("Source"), width: "minmax(130px, 1fr)", cell: (event) => event.source?.component ?? event.reportingComponent ?? "–" },
-    { id: "count", title: t("Count"), width: "70px", cell: (event) => event.series?.count ?? event.count ?? 1, sort: (event) => event.series?.count ?? event.count ?? 1 },
+    { id: "count", title: t("Count"), width: "70px", cell: (event) => event.series?.count ?? event.count ?? 1 },
   ];
   return (
     <>

@@ -1,13 +1,14 @@
 // The instances of a manager.
 
 import { useState } from "react";
-import { request, send } from "../api/client";
+import { mergePatch, request, send } from "../api/client";
 import { useLive } from "../api/live";
 import { conditionOf, type KObject } from "../api/types";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { INSTANCES_PATH, instanceOf, modeOf, phaseOf } from "../model/instance";
 import { Age, attempt, Badge, Button, Dialog, Empty, Field, Menu, PageHead, Stale } from "../ui/parts";
+import type { MenuItem } from "../ui/overlays";
 import { DataTable, type TableColumn } from "../ui/table";
 
 const pathOfInstance = ({ metadata }: KObject) => `/apis/operator.karmada.io/v1alpha1/namespaces/${metadata.namespace}/karmadas/${metadata.name}`;
@@ -26,7 +27,7 @@ export default function Fleet() {
     { id: "nodes", title: t("Nodes ready"), width: "120px", cell: (one) => counted(one.status?.summary?.nodeSummary) },
     { id: "note", title: t("Message"), width: "minmax(160px, 2fr)", cell: (one) => <span title={conditionOf(one, "Ready")?.message}>{conditionOf(one, "Ready")?.message ?? "–"}</span> },
     { id: "age", title: t("Age"), width: "66px", cell: (one) => <Age at={one.metadata.creationTimestamp} />, sort: (one) => -Date.parse(one.metadata.creationTimestamp ?? "") },
-    { id: "actions", title: "", width: "58px", cell: (one) => <Menu label={t("Actions for {name}", { name: instanceOf(one) })} items={[{ text: t("Delete…"), icon: "trash", danger: true, onSelect: () => setRemoving(one) }]} /> },
+    { id: "actions", title: "", width: "58px", cell: (one) => <Menu label={t("Actions for {name}", { name: instanceOf(one) })} items={[...lifeActions(one), { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => setRemoving(one) }]} /> },
   ];
   return (
     <>
@@ -38,6 +39,27 @@ export default function Fleet() {
       {removing && <RemoveInstance instance={removing} onClose={() => setRemoving(undefined)} />}
     </>
   );
+}
+
+/** Suspend, restart, and a kubeconfig with the rights of the caller. */
+function lifeActions(instance: KObject): MenuItem[] {
+  const name = instanceOf(instance);
+  const suspended = instance.spec?.suspend === true;
+  const change = (done: string, patch: unknown) => void attempt(done, () => mergePatch(pathOfInstance(instance), patch));
+  return [
+    { text: t("Kubeconfig"), icon: "apply", onSelect: () => void attempt(t("The kubeconfig of {name} is downloaded", { name }), () => download(name)) },
+    { text: t("Restart"), icon: "restart", disabled: suspended, onSelect: () => change(t("{name} restarts", { name }), { metadata: { annotations: { "flotilla.dev/restarted-at": new Date().toISOString() } } }) },
+    { text: suspended ? t("Resume") : t("Suspend"), icon: suspended ? "play" : "pause", onSelect: () => change(suspended ? t("Resumed") : t("{name} is suspended", { name }), { spec: { suspend: !suspended } }) },
+  ];
+}
+
+async function download(instance: string) {
+  const { kubeconfig } = await send<{ kubeconfig: string }>("POST", "/flotilla/manager/kubeconfigs", { instance });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([kubeconfig], { type: "application/yaml" }));
+  link.download = `${instance}.config`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
 }
 
 const counted = (summary?: { readyNum: number; totalNum: number }) => (summary ? `${summary.readyNum}/${summary.totalNum}` : "–");

@@ -8,22 +8,32 @@ import { capacityOf, isCordoned, nodesOf, stateOf, toneOf } from "../model/clust
 import { Empty, Meter, usageTone } from "../ui/parts";
 import "./fleetMap.css";
 
+/** Tiles drawn at most; the rest is counted. */
+const TILES_MAX = 60;
+const REGIONS_MAX = 20;
+
+/** What needs attention comes first. */
+const byState = (a: KObject, b: KObject) => Number(stateOf(a) === "Ready") - Number(stateOf(b) === "Ready");
+
 export function FleetMap({ clusters, bindings }: { clusters: KObject[]; bindings: KObject[] }) {
   if (clusters.length === 0) {
     return <Empty title={t("No clusters yet")}><p>{t("Join a cluster to run workloads in it.")}</p><Link className="btn" href="/clusters?join=push">{t("Join a cluster")}</Link></Empty>;
   }
   const regions = Map.groupBy(clusters, (cluster: KObject) => String(cluster.spec?.region ?? ""));
   const replicas = replicasByCluster(bindings);
+  const shown = Math.max(3, Math.floor(TILES_MAX / Math.min(regions.size, REGIONS_MAX)));
   return (
     <div className="stack">
-      {[...regions].sort(([a], [b]) => a.localeCompare(b)).map(([region, members]) => (
+      {[...regions].sort(([a], [b]) => a.localeCompare(b)).slice(0, REGIONS_MAX).map(([region, members]) => (
         <div className="stack tight" key={region}>
           {(regions.size > 1 || region) && <h3 className="region">{region || t("No region")}</h3>}
           <div className="fleet">
-            {members.map((cluster) => <ClusterTile key={cluster.metadata.name} cluster={cluster} replicas={replicas.get(cluster.metadata.name) ?? 0} />)}
+            {[...members].sort(byState).slice(0, shown).map((cluster) => <ClusterTile key={cluster.metadata.name} cluster={cluster} replicas={replicas.get(cluster.metadata.name) ?? 0} />)}
           </div>
+          {members.length > shown && <Link className="small" href={`/clusters${region ? `?q=${encodeURIComponent(region)}` : ""}`}>{t("and {count} more", { count: (members.length - shown).toLocaleString() })}</Link>}
         </div>
       ))}
+      {regions.size > REGIONS_MAX && <Link className="small" href="/clusters">{t("All clusters")}</Link>}
     </div>
   );
 }

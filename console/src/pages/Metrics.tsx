@@ -1,74 +1,98 @@
-// Charts of the control plane's own metrics. No other program is needed; the samples are taken while the page is open.
+// Charts of the control plane's own metrics. The server keeps samples of the last day; no other program is needed.
 
-import { useEffect, useState } from "react";
-import { ApiError, request } from "../api/client";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { type ApiError, getJson, query } from "../api/client";
 import { formatBytes, formatCpu } from "../api/quantity";
+import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
-import { gauge, keysOf, parseMetrics, rate, type Sample } from "../model/metrics";
-import { Chart, type Series } from "../ui/chart";
-import { Card, Empty, Loading, PageHead, Problem, Stale } from "../ui/parts";
+import { type History, type NamedSeries, partsOf, ratioOf, stretches, totalOf } from "../model/metrics";
+import { Chart } from "../ui/chart";
+import { Card, duration, Empty, exactTime, Loading, PageHead, Problem, Segmented, Stale } from "../ui/parts";
+import "./fleetMap.css";
 
-const INTERVAL_MS = 5_000;
-const SAMPLES_MAX = 720;
-
-/** They outlive a visit of another page. */
-let kept: Sample[] = [];
-
-function useSamples(): { samples: Sample[]; error?: ApiError } {
-  const [state, setState] = useState<{ samples: Sample[]; error?: ApiError }>({ samples: kept });
-  useEffect(() => {
-    const stop = new AbortController();
-    const take = async () => {
-      try {
-        const response = await request("/metrics", { signal: stop.signal, headers: { Accept: "text/plain" } });
-        kept = [...kept, { at: Date.now() / 1000, values: parseMetrics(await response.text()) }].slice(-SAMPLES_MAX);
-        setState({ samples: kept });
-      } catch (error) {
-        if (!stop.signal.aborted && error instanceof ApiError) setState({ samples: kept, error });
-      }
-    };
-    void take();
-    const timer = setInterval(() => !document.hidden && void take(), INTERVAL_MS);
-    return () => {
-      stop.abort();
-      clearInterval(timer);
-    };
-  }, []);
-  return state;
-}
+const WINDOWS: [id: string, seconds: number][] = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400]];
+const CLUSTERS_MAX = 50;
 
 const perSecond = (value: number) => `${value >= 10 ? value.toFixed(0) : value.toFixed(1)}/s`;
-const labelOf = (key: string, metric: string) => key.slice(metric.length + 1);
+const milliseconds = (value: number) => `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+const whole = (value: number) => String(Math.round(value));
+
+export function useHistory(seconds: number) {
+  return useQuery<History, ApiError>({
+    queryKey: ["history", seconds],
+    queryFn: () => getJson(`/flotilla/v1alpha1/metrics/history${query({ seconds })}`),
+    refetchInterval: 10_000,
+    placeholderData: (before) => before,
+  });
+}
 
 export default function Metrics() {
-  const { samples, error } = useSamples();
-  const times = samples.map((sample) => sample.at);
-  const rates = (metric: string, name: string): Series[] => keysOf(samples, metric).map((key) => ({ name: labelOf(key, metric) || name, values: rate(samples, key) }));
-  const gauges = (metric: string, name: string): Series[] => keysOf(samples, metric).map((key) => ({ name: labelOf(key, metric) || name, values: gauge(samples, key) }));
-  const charts: { title: string; series: Series[]; format: (value: number) => string }[] = [
-    { title: t("Schedulings"), series: rates("karmada_scheduler_schedule_attempts_total", t("attempts")), format: perSecond },
-    { title: t("API requests"), series: rates("apiserver_request_total", t("requests")), format: perSecond },
-    { title: t("Reconciliations"), series: [...rates("controller_runtime_reconcile_total", t("all")), ...rates("controller_runtime_reconcile_errors_total", t("with an error"))], format: perSecond },
-    { title: t("Keys in queues"), series: gauges("workqueue_depth", t("keys")), format: String },
-    { title: t("CPU requested by cluster"), series: gauges("cluster_cpu_allocated_number", t("CPU")), format: formatCpu },
-    { title: t("Memory requested by cluster"), series: gauges("cluster_memory_allocated_bytes", t("Memory")), format: formatBytes },
-    { title: t("CPU of the control plane"), series: rates("process_cpu_seconds_total", t("cores")), format: formatCpu },
-    { title: t("Memory of the control plane"), series: gauges("process_resident_memory_bytes", t("resident")), format: formatBytes },
+  const [chosen, setChosen] = useUrlState("window", "1h");
+  const seconds = WINDOWS.find(([id]) => id === chosen)?.[1] ?? 3_600;
+  const history = useHistory(seconds);
+  return (
+    <>
+      <PageHead title={t("Metrics")}>
+        <Segmented label={t("Time")} value={chosen} onChange={setChosen} options={WINDOWS.map(([id]) => ({ id, text: id }))} />
+      </PageHead>
+      <Stale show={history.error !== null && history.data !== undefined} />
+      {history.isPending ? <section className="card"><Loading /></section> : history.data ? <Charts history={history.data} /> : <section className="card"><Problem error={history.error!} retry={() => void history.refetch()} /></section>}
+      <p className="muted small">{t("The server takes a sample every 10 seconds and keeps one hour, and one per minute for a day, since it was started. /metrics has the same values for Prometheus.")}</p>
+    </>
+  );
+}
+
+function Charts({ history }: { history: History }) {
+  const charts: { title: string; series: NamedSeries[]; format: (value: number) => string }[] = [
+    { title: t("Schedulings"), series: partsOf(history, "karmada_scheduler_schedule_attempts_total"), format: perSecond },
+    { title: t("Time to schedule"), series: ratioOf(history, "karmada_scheduler_e2e_scheduling_duration_seconds_sum", "karmada_scheduler_e2e_scheduling_duration_seconds_count", t("average")), format: milliseconds },
+    { title: t("CPU requested by cluster"), series: partsOf(history, "cluster_cpu_allocated_number"), format: formatCpu },
+    { title: t("Memory requested by cluster"), series: partsOf(history, "cluster_memory_allocated_bytes"), format: formatBytes },
+    { title: t("CPU of all clusters"), series: [...totalOf(history, "cluster_cpu_allocatable_number", t("allocatable")), ...totalOf(history, "cluster_cpu_allocated_number", t("requested"))], format: formatCpu },
+    { title: t("Memory of all clusters"), series: [...totalOf(history, "cluster_memory_allocatable_bytes", t("allocatable")), ...totalOf(history, "cluster_memory_allocated_bytes", t("requested"))], format: formatBytes },
+    { title: t("Evictions and pending bindings"), series: [...totalOf(history, "eviction_processing_total", t("evictions each second")), ...totalOf(history, "scheduler_pending_bindings", t("pending bindings"))], format: whole },
+    { title: t("Keys in queues"), series: totalOf(history, "workqueue_depth", t("keys")), format: whole },
+    { title: t("API requests"), series: totalOf(history, "apiserver_request_total", t("requests")), format: perSecond },
+    { title: t("Reconciliations"), series: [...totalOf(history, "controller_runtime_reconcile_total", t("all")), ...totalOf(history, "controller_runtime_reconcile_errors_total", t("with an error"))], format: perSecond },
+    { title: t("CPU of the control plane"), series: totalOf(history, "process_cpu_seconds_total", t("cores")), format: formatCpu },
+    { title: t("Memory of the control plane"), series: totalOf(history, "process_resident_memory_bytes", t("resident")), format: formatBytes },
   ];
   return (
     <>
-      <PageHead title={t("Metrics")} />
-      <Stale show={error !== undefined && samples.length > 0} />
-      {samples.length === 0 ? <section className="card">{error ? <Problem error={error} /> : <Loading />}</section> : (
-        <div className="grid2">
-          {charts.map(({ title, series, format }) => (
-            <Card title={title} key={title}>
-              {series.length === 0 ? <Empty title={t("Nothing is measured yet")} icon="events" /> : <Chart label={title} times={times} series={series} format={format} />}
-            </Card>
-          ))}
-        </div>
-      )}
-      <p className="muted small">{t("Samples are taken every 5 seconds while this page is open, for up to one hour. /metrics has the same values for Prometheus.")}</p>
+      <Card title={t("Health of the clusters")}><HealthHistory history={history} /></Card>
+      <div className="grid2">
+        {charts.map(({ title, series, format }) => (
+          <Card title={title} key={title}>
+            {series.length === 0 ? <Empty title={t("Nothing is measured yet")} icon="events" /> : <Chart label={title} times={history.times} series={series} format={format} />}
+          </Card>
+        ))}
+      </div>
     </>
+  );
+}
+
+/** One strip for each cluster: when it was ready, when it was not, and when nothing is known. */
+export function HealthHistory({ history, only }: { history: History; only?: string }) {
+  const clusters = partsOf(history, "cluster_ready_state", CLUSTERS_MAX).filter((one) => !only || one.name === only);
+  if (clusters.length === 0) return <Empty title={t("Nothing is measured yet")} icon="events" />;
+  const [start = 0, end = 0] = [history.times[0], (history.times.at(-1) ?? 0) + history.stepSeconds];
+  const texts = { ok: t("Ready"), bad: t("Not ready"), none: t("Unknown") };
+  return (
+    <ul className="health-history">
+      {clusters.sort((a, b) => a.name.localeCompare(b.name)).map(({ name, values }) => {
+        const parts = stretches(history.times, values, history.stepSeconds);
+        const lost = parts.filter((part) => part.state === "bad").reduce((sum, part) => sum + part.to - part.from, 0);
+        return (
+          <li key={name}>
+            <Link className="ellipsis" href={`/clusters/${name}`}>{name}</Link>
+            <span className="strip" role="img" aria-label={lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Ready all the time")}>
+              {parts.map((part) => <i key={part.from} className={part.state} style={{ width: `${(100 * (part.to - part.from)) / (end - start)}%` }} title={`${texts[part.state]} · ${exactTime(part.from * 1000)} – ${exactTime(part.to * 1000)}`} />)}
+            </span>
+            <span className="small muted nowrap">{lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Ready all the time")}</span>
+          </li>
+        );
+      })}
+    </ul>
   );
 }

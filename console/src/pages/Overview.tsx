@@ -122,7 +122,7 @@ function Funnel({ bindings, more }: { bindings: KObject[]; more: number }) {
 
 function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters: KObject[]; ready: boolean }) {
   const bad = bindings.filter((binding) => stateOfBinding(binding) !== "Healthy").slice(0, SHOWN_PROBLEMS);
-  const down = clusters.filter((cluster) => stateOf(cluster) !== "Ready");
+  const down = clusters.filter((cluster) => stateOf(cluster) !== "Ready").slice(0, SHOWN_PROBLEMS);
   return (
     <Card title={t("Needs attention")} flush>
       {!ready ? <Loading /> : bad.length + down.length === 0 ? (

@@ -43,7 +43,7 @@ function PlaneCard() {
   return (
     <Card title={t("Control plane")}>
       {version.isPending ? <Loading /> : version.error ? <Problem error={version.error} retry={() => void version.refetch()} /> : (
-        <KeyValues entries={[[t("Version"), version.data.gitVersion], [t("Platform"), version.data.platform], [t("Built"), version.data.buildDate], [t("Address"), <code key="a">{location.origin}</code>]]} />
+        <KeyValues entries={[[t("Version"), version.data.gitVersion], [t("Platform"), version.data.platform], [t("Address"), <code key="a">{location.origin}</code>]]} />
       )}
     </Card>
   );

@@ -132,7 +132,7 @@ export function Field({ label, hint, problem, children }: { label: string; hint?
 export function KeyValues({ entries }: { entries: [string, ReactNode][] }) {
   return (
     <dl className="kv">
-      {entries.filter(([, value]) => value !== undefined && value !== "" && value !== null).map(([key, value]) => (
+      {entries.filter(([, value]) => value !== undefined && value !== "" && value !== null && value !== false).map(([key, value]) => (
         <div key={key} style={{ display: "contents" }}>
           <dt>{key}</dt>
           <dd>{value}</dd>

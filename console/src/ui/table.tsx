@@ -1,4 +1,4 @@
-// A table with virtual rows: it draws only what is visible, and asks for the next page near its end.
+// A table with virtual rows: it draws only what is visible. The rows are in the browser, or the server sorts and pages them.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, type ReactNode, useCallback, useEffect, useMemo, useRef } from "react";
@@ -17,10 +17,14 @@ export interface TableColumn<T> {
   sort?: (row: T) => string | number;
 }
 
+/** A list in the browser, or rows of the server with `show`. */
+type Source = Pick<LiveState<unknown>, "phase" | "error" | "total" | "reload"> & Partial<Pick<LiveState<unknown>, "hasMore" | "loadingMore" | "loadMore">> & { show?: (first: number, last: number) => void };
+
 interface TableProps<T> {
   label: string;
-  live: Pick<LiveState<unknown>, "phase" | "error" | "total" | "hasMore" | "loadingMore" | "loadMore" | "reload">;
-  rows: T[];
+  live: Source;
+  /** Rows of the server that are not loaded are missing. */
+  rows: (T | undefined)[];
   columns: TableColumn<T>[];
   rowKey: (row: T) => string;
   href?: (row: T) => string;
@@ -36,7 +40,8 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
   const scroll = useRef<HTMLDivElement>(null);
   const [, navigate] = useLocation();
   const [order, setOrder] = useUrlState("sort", "");
-  const sorted = useMemo(() => sortRows(rows, columns, order), [rows, columns, order]);
+  const { show } = live;
+  const sorted = useMemo(() => (show ? rows : sortRows(rows as T[], columns, order)), [rows, columns, order, show]);
   const virtual = useVirtualizer({ count: sorted.length, getScrollElement: () => scroll.current, estimateSize: ROW, overscan: 12 });
   const visible = virtual.getVirtualItems();
   const last = visible.at(-1)?.index ?? 0;
@@ -45,8 +50,10 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
 
   // A filter or an order counts for all rows, so that the rest is loaded too.
   useEffect(() => {
-    if (live.hasMore && !live.loadingMore && (last >= sorted.length - 40 || filtered || order)) live.loadMore();
+    if (live.hasMore && !live.loadingMore && (last >= sorted.length - 40 || filtered || order)) live.loadMore?.();
   }, [live.hasMore, live.loadingMore, last, sorted.length, filtered, order]);
+  const first = visible[0]?.index ?? 0;
+  useEffect(() => show?.(first, last), [show, first, last]);
 
   if (live.phase === "loading") return <section className="card"><Loading /></section>;
   if (live.phase === "error" && live.error) return <section className="card"><Problem error={live.error} retry={live.reload} /></section>;
@@ -86,8 +93,8 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
         <div role="rowgroup" style={{ height: virtual.getTotalSize(), position: "relative", minWidth: "min-content" }}>
           {visible.map((item) => {
             const row = sorted[item.index];
-            if (row === undefined) return null;
-            return <Line key={rowKey(row)} row={row} index={item.index} start={item.start} first={item.index === (visible[0]?.index ?? 0)} columns={columns} tracks={tracks} href={href} onKey={onKey} />;
+            if (row === undefined) return <Missing key={`missing-${item.index}`} index={item.index} start={item.start} />;
+            return <Line key={rowKey(row)} row={row} index={item.index} start={item.start} first={item.index === first} columns={columns} tracks={tracks} href={href} onKey={onKey} />;
           })}
         </div>
       </div>
@@ -104,6 +111,13 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
     </section>
   );
 }
+
+/** A row that is being loaded. */
+const Missing = ({ index, start }: { index: number; start: number }) => (
+  <div className="tr line missing" role="row" aria-rowindex={index + 2} aria-busy="true" style={{ height: ROW(), transform: `translateY(${start}px)` }}>
+    <div className="td" role="cell"><span className="sr">{t("Loading…")}</span></div>
+  </div>
+);
 
 interface LineProps<T> {
   row: T;

@@ -12,12 +12,20 @@ mkdirSync(shots, { recursive: true });
 
 export const WAIT = 60_000;
 
+/** CONSOLE_DIST=dist serves the page from a newer build than the binary has, while it is developed. */
+const DIST = process.env.CONSOLE_DIST;
+
+function fromDist(route) {
+  const file = /\/console\/(assets\/[\w.-]+)$/.exec(new URL(route.request().url()).pathname)?.[1] ?? "index.html";
+  return route.fulfill({ path: `${DIST}/${file}` });
+}
+
 export async function launch() {
   return chromium.launch({ executablePath: process.env.CONSOLE_BROWSER, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
 /** What the browser itself reports about refused requests is part of some tests. */
-const EXPECTED = /status of (401|403|404|409|502|503)|net::ERR_(FAILED|CONNECTION|INTERNET_DISCONNECTED|EMPTY|NETWORK|HTTP2|TIMED|INCOMPLETE)/;
+const EXPECTED = /status of (400|401|403|404|409|502|503)|net::ERR_(FAILED|CONNECTION|INTERNET_DISCONNECTED|EMPTY|NETWORK|HTTP2|TIMED|INCOMPLETE)/;
 
 export class Visitor {
   constructor(browser, origin) {
@@ -32,6 +40,19 @@ export class Visitor {
   async enter(options = {}) {
     this.context = await this.browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1440, height: 900 }, ...options });
     this.context.setDefaultTimeout(WAIT);
+    if (DIST) await this.context.route((url) => url.origin === this.origin && /^\/console\/(?!api\/)/.test(url.pathname), fromDist);
+    return this.open();
+  }
+
+  /** A further tab of the same profile, with faults of its own. */
+  async tab() {
+    const tab = new Visitor(this.browser, this.origin);
+    tab.context = this.context;
+    await tab.open();
+    return tab;
+  }
+
+  async open() {
     this.page = await this.context.newPage();
     this.page.on("pageerror", (error) => this.faults.push(`exception: ${error.message}`));
     this.page.on("console", (message) => {
@@ -44,6 +65,8 @@ export class Visitor {
       const url = request.url();
       if (!url.startsWith(this.origin) && !url.startsWith("data:") && !url.startsWith("blob:")) this.faults.push(`foreign request: ${url}`);
     });
+    // Violations of the content security policy, also those that the browser reports without a message.
+    await this.page.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
     return this.page;
   }
 
@@ -56,12 +79,14 @@ export class Visitor {
     await this.page.waitForFunction(() => !document.querySelector(".spinner") && document.querySelector("h1"), undefined, { timeout: WAIT });
   }
 
-  async axe(name) {
+  /** Checks all rules for accessibility, or only some by their names. */
+  async axe(name, rules) {
     await this.page.evaluate(axeSource);
-    const found = await this.page.evaluate(async () => {
-      const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"] });
+    const runOnly = rules ? { type: "rule", values: rules } : ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"];
+    const found = await this.page.evaluate(async (runOnly) => {
+      const { violations } = await globalThis.axe.run(document, { runOnly });
       return violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 160)}`);
-    });
+    }, runOnly);
     for (const problem of found) this.faults.push(`axe on ${name}: ${problem}`);
   }
 
@@ -90,37 +115,3 @@ export class Visitor {
 export function check(condition, text) {
   if (!condition) throw new Error(text);
 }
-
-export const PAGES = {
-  overview: "/",
-  clusters: "/clusters",
-  "clusters-join": "/clusters?join=pull",
-  cluster: "/clusters/member1",
-  "cluster-workloads": "/clusters/member1?tab=workloads",
-  "cluster-nodes": "/clusters/member1?tab=nodes",
-  "cluster-taints": "/clusters/member1?tab=taints",
-  workloads: "/workloads",
-  workload: "/workloads/apps~v1~deployments/default/nginx?tab=summary",
-  "workload-why": "/workloads/apps~v1~deployments/default/nginx?tab=why",
-  "workload-timeline": "/workloads/apps~v1~deployments/default/nginx?tab=timeline",
-  "workload-pods": "/workloads/apps~v1~deployments/default/nginx?tab=pods",
-  "workload-clusters": "/workloads/apps~v1~deployments/default/nginx?tab=clusters",
-  "workload-history": "/workloads/apps~v1~deployments/default/nginx?tab=history",
-  "workload-events": "/workloads/apps~v1~deployments/default/nginx?tab=events",
-  "workload-yaml": "/workloads/apps~v1~deployments/default/nginx?tab=yaml",
-  apply: "/apply",
-  policies: "/policies",
-  "policy-new": "/policies/new/PropagationPolicy",
-  policy: "/resources/policy.karmada.io~v1alpha1~propagationpolicies/default/nginx",
-  failover: "/failover?cluster=member1",
-  kinds: "/resources",
-  bindings: "/resources/work.karmada.io~v1alpha2~resourcebindings",
-  configmaps: "/resources/core~v1~configmaps",
-  secret: "/resources/core~v1~secrets/default/canary",
-  events: "/events",
-  metrics: "/metrics",
-  search: "/search?q=nginx",
-  access: "/access",
-  "access-bindings": "/access?tab=clusterrolebindings",
-  settings: "/settings",
-};

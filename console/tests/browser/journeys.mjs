@@ -7,6 +7,11 @@ export async function signIn(visitor, link) {
   const page = await visitor.enter();
   const started = Date.now();
   await page.goto(link);
+  // While the page is developed, a token signs in more than once.
+  if (process.env.CONSOLE_TOKEN) {
+    await page.getByLabel("Token or kubeconfig").fill(process.env.CONSOLE_TOKEN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  }
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   console.log(`  first page after ${Date.now() - started} ms`);
   check(!page.url().includes("ticket"), `the ticket stays in the address: ${page.url()}`);
@@ -27,7 +32,7 @@ export async function deploy(visitor) {
   await page.getByLabel("Begin with an example").selectOption("divided");
   await page.locator(".cm-content", { hasText: "clusterNames: [member1, member2, member3]" }).waitFor();
   await page.getByRole("button", { name: "Plan", exact: true }).click();
-  await page.getByRole("cell", { name: "member3" }).waitFor();
+  await page.getByRole("cell", { name: "member3", exact: true }).waitFor();
   check((await page.getByText("create", { exact: true }).count()) === 3, "the plan creates it in three clusters");
   await visitor.shoot("journey-plan");
   await visitor.axe("plan");
@@ -85,6 +90,29 @@ export async function operate(visitor) {
   await page.getByRole("button", { name: "Reveal password" }).click();
   await page.getByText("canary-7f3a").waitFor();
   await editConflict(visitor, detail);
+}
+
+/** The editor completes and checks with the OpenAPI documents of the control plane. */
+export async function checkedEditor(visitor) {
+  const { page } = visitor;
+  const draft = ["apiVersion: apps/v1", "kind: Deployment", "metadata:", "  name: typo", "spec:", "  replica: 2", "  template:", "    spec:", "      containers:", "      - name: a", "        image: 7", ""].join("\n");
+  await visitor.go("/settings");
+  await page.evaluate((text) => sessionStorage.setItem("flotilla-console-draft", text), draft);
+  await visitor.go("/apply");
+  await page.locator(".cm-lintRange-error").first().waitFor();
+  await page.locator(".cm-lintRange-error", { hasText: "replica" }).hover();
+  await page.locator(".cm-tooltip", { hasText: "spec.replica is not a field; replicas is" }).waitFor();
+  await visitor.shoot("editor-checked");
+  await page.mouse.move(5, 5);
+  await page.locator(".cm-lintRange-error", { hasText: "7" }).hover();
+  await page.locator(".cm-tooltip", { hasText: "must be a text" }).waitFor();
+  await page.mouse.move(5, 5);
+  await page.locator(".cm-content").click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("        imagePull");
+  await page.locator(".cm-tooltip-autocomplete li", { hasText: "imagePullPolicy" }).click();
+  await page.locator(".cm-content", { hasText: "imagePullPolicy: " }).waitFor();
+  await page.evaluate(() => sessionStorage.clear());
 }
 
 /** A failed save keeps the text and shows the difference. */

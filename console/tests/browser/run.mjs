@@ -1,10 +1,12 @@
 // Drives the console of a real control plane with members: journeys, every page in several states, security of the session.
 
-import { deploy, keyboard, operate, signIn } from "./journeys.mjs";
+import { audited, commandLine, convert, failover, history, planDifference, revokedRights, roles, timeline } from "./features.mjs";
+import { checkedEditor, deploy, keyboard, operate, signIn } from "./journeys.mjs";
 import { launch, Visitor } from "./harness.mjs";
+import { realRows } from "./lists.mjs";
+import { down, empty, forbidden, interrupted, many, shown, slow } from "./matrix.mjs";
 import { session } from "./session.mjs";
 import { openWire } from "./wire.mjs";
-import { everyPage, forbidden, interrupted, many, planeDown } from "./states.mjs";
 
 /** Attempts at a step while the network of the machine changes. */
 const TRIES_MAX = 8;
@@ -13,7 +15,16 @@ const link = new URL(process.env.CONSOLE_LINK);
 const wire = await openWire(link.port);
 link.port = wire.port;
 const visitor = new Visitor(await launch(), link.origin);
-const all = { signIn: () => signIn(visitor, link.href), empty: () => everyPage(visitor, "empty", ["overview", "workloads", "policies", "bindings", "failover", "events"]), deploy: () => deploy(visitor), operate: () => operate(visitor), light: () => everyPage(visitor, "light"), dark: () => everyPage(visitor, "dark"), chinese: () => everyPage(visitor, "chinese", ["overview", "clusters", "workload-why", "policy-new"]), narrow: () => everyPage(visitor, "narrow", ["overview", "clusters", "workload"]), keyboard: () => keyboard(visitor), many: () => many(visitor), planeDown: () => planeDown(visitor), interrupted: () => interrupted(visitor, wire), session: () => session(visitor, link), forbidden: () => forbidden(visitor) };
+const on = (...steps) => Object.fromEntries(steps.map(([step, ...rest]) => [step.name, () => step(visitor, ...rest)]));
+const show = (variant, pages) => ({ [variant]: () => shown(visitor, variant, pages) });
+const all = {
+  ...on([signIn, link.href], [deploy], [operate], [checkedEditor], [planDifference], [failover], [timeline], [convert], [commandLine], [roles], [revokedRights], [audited], [history], [keyboard], [realRows]),
+  ...show("light"),
+  ...show("dark"),
+  ...show("chinese", ["overview", "clusters", "workload-why", "policy-new", "topology", "audit", "metrics"]),
+  ...show("narrow", ["overview", "clusters", "workload", "topology", "audit", "shell"]),
+  ...on([empty], [many], [slow], [down], [interrupted, wire], [forbidden], [session, link]),
+};
 // CONSOLE_STEPS=deploy,many runs some of them.
 const wanted = process.env.CONSOLE_STEPS?.split(",");
 const steps = Object.fromEntries(Object.entries(all).filter(([name]) => !wanted || name === "signIn" || wanted.includes(name)));

@@ -1,16 +1,16 @@
 // Manifests, what they would do, and then the deed.
 
 import { useState } from "react";
-import { Link } from "wouter";
 import { type Row, useLive } from "../../api/live";
-import { CLUSTERS, pathOf, slugOf, useDiscovery, findByKind, WORKLOADS } from "../../api/resources";
+import { CLUSTERS, pathOf, useDiscovery } from "../../api/resources";
 import type { ChangePlan, KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { YamlEditor } from "../../editor/YamlEditor";
 import { t } from "../../i18n";
-import { Badge, Button, Card, Empty, Loading, PageHead, Problem } from "../../ui/parts";
+import { Button, Card, Empty, Loading, PageHead, Problem } from "../../ui/parts";
 import "../workloads/why.css";
 import { applyAll, type Outcome, planOf, readManifests } from "./manifests";
+import { Outcomes } from "./Outcomes";
 import { PlanView } from "./PlanView";
 import { SAMPLES } from "./samples";
 
@@ -78,29 +78,5 @@ export default function Apply() {
         </div>
       </div>
     </>
-  );
-}
-
-function Outcomes({ outcomes }: { outcomes: Outcome[] }) {
-  const discovery = useDiscovery();
-  const link = ({ kind, apiVersion, metadata }: KObject) => {
-    const workload = WORKLOADS.find((one) => one.kind === kind);
-    const resource = findByKind(discovery.data, apiVersion ?? "", kind ?? "");
-    if (workload) return `/workloads/${slugOf(workload)}/${metadata.namespace}/${metadata.name}`;
-    return resource ? `/resources/${slugOf(resource)}/${metadata.namespace ? `${metadata.namespace}/` : ""}${metadata.name}` : "/";
-  };
-  return (
-    <Card title={t("Applied")} flush>
-      <table className="simple" aria-live="polite">
-        <tbody>
-          {outcomes.map(({ object, error }) => (
-            <tr key={`${object.kind}/${object.metadata.namespace}/${object.metadata.name}`}>
-              <td><Link href={link(object)}>{object.metadata.name}</Link><div className="muted small">{object.kind}{object.metadata.namespace && ` · ${object.metadata.namespace}`}</div></td>
-              <td><Badge tone={error ? "bad" : "ok"}>{error ? t("refused") : t("applied")}</Badge>{error && <div className="small">{error}</div>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Card>
   );
 }

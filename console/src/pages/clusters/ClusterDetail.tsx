@@ -1,5 +1,6 @@
 // One cluster: conditions, capacity, nodes, what runs there, taints and labels, events, YAML.
 
+import { Chart } from "../../ui/chart";
 import { useState } from "react";
 import { Link } from "wouter";
 import { useLive, useLiveObject } from "../../api/live";
@@ -14,6 +15,7 @@ import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, Meter, Pag
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { ConditionTable } from "../ConditionTable";
 import { EventList } from "../EventList";
+import { HealthHistory, useHistory } from "../Metrics";
 import { subjectLink } from "../Overview";
 import { setCordoned } from "./actions";
 import { State } from "./Clusters";
@@ -95,7 +97,24 @@ function Summary({ cluster }: { cluster: KObject }) {
         />
       </Card>
       <Card title={t("Conditions")} flush><ConditionTable object={cluster} /></Card>
+      <Past name={cluster.metadata.name} />
     </div>
+  );
+}
+
+/** When the cluster was ready, and what of it was requested, in the samples of the server. */
+function Past({ name }: { name: string }) {
+  const history = useHistory(86_400);
+  if (history.error) return null;
+  return (
+    <Card title={t("The last 24 hours")}>
+      {history.data ? (
+        <div className="stack">
+          <HealthHistory history={history.data} only={name} />
+          <Chart label={t("CPU")} times={history.data.times} format={formatCpu} series={[[t("allocatable"), "cluster_cpu_allocatable_number"], [t("requested"), "cluster_cpu_allocated_number"]].map(([text, metric]) => ({ name: text!, values: history.data.series[`${metric}/${name}`] ?? history.data.times.map(() => null) }))} />
+        </div>
+      ) : <Loading />}
+    </Card>
   );
 }
 

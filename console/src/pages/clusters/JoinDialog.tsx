@@ -11,7 +11,7 @@ export function JoinDialog({ mode, onMode, onClose }: { mode: string; onMode: (m
   const place = region ? ` --cluster-region ${region}` : "";
   const valid = name === "" || /^[a-z0-9]([-a-z0-9]{0,46}[a-z0-9])?$/.test(name);
   return (
-    <Dialog title={t("Join a cluster")} onClose={onClose} footer={<Button onClick={onClose}>{t("Close")}</Button>}>
+    <Dialog title={t("Join a cluster")} wide onClose={onClose} footer={<Button onClick={onClose}>{t("Close")}</Button>}>
       <Segmented label={t("Mode")} value={mode === "pull" ? "pull" : "push"} onChange={onMode} options={[{ id: "push", text: t("Push: the control plane reaches the cluster") }, { id: "pull", text: t("Pull: an agent in the cluster") }]} />
       <div className="grid-s">
         <Field label={t("Name of the cluster")} problem={valid ? "" : t("Lowercase letters, digits and dashes, at most 48 characters.")}>

@@ -8,7 +8,7 @@ import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { t } from "../../i18n";
-import { perCluster, policyOf, stateOfBinding, toneOfBinding } from "../../model/binding";
+import { bindingNameOf, perCluster, policyOf, stateOfBinding, toneOfBinding } from "../../model/binding";
 import { ClusterChips } from "../../ui/clusterChips";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
 import { ConditionTable } from "../ConditionTable";
@@ -32,7 +32,9 @@ const HAS_NO_PLACEMENT = /^(work|policy|cluster|search|config|apps)\.karmada\.io
 function Detail({ resource, namespace, name }: { resource: Resource; namespace?: string; name: string }) {
   const live = useLiveObject(pathOf(resource, namespace), name);
   const placed = !HAS_NO_PLACEMENT.test(resource.group) && resource.kind !== "Event";
-  const bindings = useLive(placed || resource.kind.endsWith("PropagationPolicy") ? { path: pathOf(resource.namespaced ? BINDINGS : CLUSTER_BINDINGS, namespace), limit: 1000 } : undefined);
+  const bindingsPath = pathOf(resource.namespaced ? BINDINGS : CLUSTER_BINDINGS, namespace);
+  const bindings = useLive(resource.kind.endsWith("PropagationPolicy") ? { path: bindingsPath, limit: 1000 } : undefined);
+  const { object: binding } = useLiveObject(bindingsPath, placed ? bindingNameOf(resource.kind, name) : undefined);
   const [tab, setTab] = useUrlState("tab", "summary");
   const [deleting, setDeleting] = useState(false);
   const list = `/resources/${slugOf(resource)}`;
@@ -41,7 +43,6 @@ function Detail({ resource, namespace, name }: { resource: Resource; namespace?:
   if (live.phase === "error" && live.error) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Problem error={live.error} retry={live.reload} /></section></>;
   if (!live.object) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Empty title={t("{kind} {name} does not exist", { kind: resource.kind, name })} /></section></>;
   const object: KObject = { ...live.object, kind: resource.kind };
-  const binding = bindings.items.find((one) => one.spec?.resource?.kind === resource.kind && one.spec?.resource?.name === name);
   const tabs = [
     { id: "summary", text: t("Summary") },
     ...(placed ? [{ id: "why", text: t("Why") }] : []),

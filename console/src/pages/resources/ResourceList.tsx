@@ -1,8 +1,9 @@
 // The list of any kind, with the columns the server prints.
 
 import { Link } from "wouter";
-import { type Column, type Row, useLive } from "../../api/live";
-import { pathOf, slugOf, useResource } from "../../api/resources";
+import type { Column, Row } from "../../api/live";
+import { slugOf, useResource } from "../../api/resources";
+import { useRows } from "../../api/rows";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
@@ -12,7 +13,7 @@ import { DataTable, type TableColumn } from "../../ui/table";
 const isAge = (column: Column) => column.name.toLowerCase() === "age";
 
 /** Kinds of Karmada have titles in capitals. */
-const titleOf = (column: Column) => (column.name === column.name.toUpperCase() && column.name.length > 3 || isAge(column) ? column.name.charAt(0) + column.name.slice(1).toLowerCase() : column.name);
+const titleOf = (column: Column) => (column.name === "FULLYAPPLIED" ? "Fully applied" : column.name === column.name.toUpperCase() && column.name.length > 3 || isAge(column) ? column.name.charAt(0) + column.name.slice(1).toLowerCase() : column.name);
 
 const widthOf = (column: Column) => (column.type === "integer" || column.type === "boolean" ? "100px" : isAge(column) ? "80px" : "minmax(110px, 1fr)");
 
@@ -28,11 +29,10 @@ export default function ResourceList({ slug }: { slug: string }) {
   const { namespace } = usePrefs();
   const [filter, setFilter] = useUrlState("q", "");
   const [labelSelector, setLabelSelector] = useUrlState("labels", "");
-  const live = useLive<Row>(resource ? { path: pathOf(resource, namespace), table: true, labelSelector: labelSelector || undefined } : undefined);
+  const [sort] = useUrlState("sort", "");
+  const live = useRows(resource ? { resource, namespace, labelSelector: labelSelector || undefined, contains: filter, sort } : undefined);
   if (pending) return <><PageHead title={slug.split("~")[2] ?? slug} /><Loading /></>;
   if (!resource) return <><PageHead title={slug.split("~")[2] ?? slug} /><section className="card">{error ? <Problem error={error} /> : <Empty title={t("The control plane does not serve this kind")} />}</section></>;
-  const needle = filter.toLowerCase();
-  const rows = needle ? live.items.filter((row) => `${row.metadata.namespace ?? ""} ${row.cells.join(" ")}`.toLowerCase().includes(needle)) : live.items;
   const shown = live.columns.map((column, index) => ({ column, index })).filter(({ column }) => column.priority === 0 && column.name !== "Name");
   const columns: TableColumn<Row>[] = [
     { id: "name", title: t("Name"), width: "minmax(200px, 2fr)", cell: (row) => row.metadata.name, sort: (row) => row.metadata.name },
@@ -58,7 +58,7 @@ export default function ResourceList({ slug }: { slug: string }) {
       <DataTable
         label={resource.kind}
         live={live}
-        rows={rows}
+        rows={live.rows}
         columns={columns}
         rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`}
         href={(row) => `/resources/${slugOf(resource)}/${row.metadata.namespace ? `${row.metadata.namespace}/` : ""}${encodeURIComponent(row.metadata.name)}`}

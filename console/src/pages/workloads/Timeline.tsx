@@ -1,12 +1,13 @@
-// The steps of a propagation in time: what objects and events record, and what this page observes live in milliseconds.
+// The steps of a propagation in time: those the control plane recorded, in milliseconds, and what objects and events say.
 
-import { useEffect, useRef, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useMemo } from "react";
+import { type ApiError, getJson, query } from "../../api/client";
 import { useLive } from "../../api/live";
-import { EVENTS, pathOf } from "../../api/resources";
+import { apiVersionOf, EVENTS, pathOf, type Resource } from "../../api/resources";
 import type { Condition, KObject } from "../../api/types";
 import { t } from "../../i18n";
-import { perCluster } from "../../model/binding";
-import { Card, Empty, exactTime, type Tone } from "../../ui/parts";
+import { Card, Empty, exactTime, Loading, Problem, type Tone } from "../../ui/parts";
 import { timeOfEvent } from "../EventList";
 import "./why.css";
 
@@ -17,11 +18,67 @@ interface Step {
   tone: Tone;
 }
 
-function recorded(workload: KObject, binding: KObject | undefined, events: KObject[]): Step[] {
+interface RecordedStep {
+  time: string;
+  step: string;
+  cluster?: string;
+  targets?: { name: string; replicas: number }[];
+  health?: string;
+  ready?: number;
+  replicas?: number;
+  message?: string;
+}
+
+/** Longer pauses separate one propagation from the next. */
+const RUN_PAUSE_MS = 60_000;
+const STEPS_MAX = 200;
+
+const TEXTS: Record<string, [text: string, tone: Tone]> = {
+  TemplateWritten: ["Template written", "info"],
+  BindingCreated: ["A policy selected it; binding created", "info"],
+  TemplateObserved: ["New version of the template in the binding", "info"],
+  Scheduled: ["Scheduled", "ok"],
+  SchedulingFailed: ["Scheduling failed", "bad"],
+  EvictionStarted: ["Eviction started", "warn"],
+  EvictionEnded: ["Eviction ended", "ok"],
+  WorkCreated: ["Work created", "info"],
+  WorkUpdated: ["Work updated", "info"],
+  WorkRemoved: ["Work removed", "warn"],
+  Applied: ["Applied", "ok"],
+  ApplyFailed: ["Could not be applied", "bad"],
+  Reported: ["Status reported", ""],
+  FullyApplied: ["Applied in all clusters", "ok"],
+};
+
+function read(step: RecordedStep): Step {
+  const [text, tone] = TEXTS[step.step] ?? [step.step, "" as Tone];
+  const health = step.health === "Healthy" ? "ok" : step.health === "Unhealthy" ? "warn" : tone;
+  const name = step.step === "Reported" && step.health ? t(step.health) : t(text);
+  const targets = step.targets?.map((target) => `${target.name} (${target.replicas || "–"})`).join(", ");
+  const ready = step.replicas !== undefined || step.ready !== undefined ? t("{ready} of {desired} ready", { ready: step.ready ?? 0, desired: step.replicas ?? 0 }) : undefined;
+  return {
+    at: Date.parse(step.time),
+    text: step.cluster ? `${step.cluster}: ${name}` : name,
+    tone: step.step === "Reported" ? health : tone,
+    detail: targets ?? ready ?? (step.step === "Scheduled" ? t("no cluster") : step.message),
+  };
+}
+
+/** Steps that follow each other soon; the latest propagation first. */
+function runsOf(steps: Step[]): Step[][] {
+  const runs: Step[][] = [];
+  for (const step of steps) {
+    const run = runs.at(-1);
+    if (run && step.at - run.at(-1)!.at <= RUN_PAUSE_MS) run.push(step);
+    else runs.push([step]);
+  }
+  return runs.reverse();
+}
+
+function fromObjects(workload: KObject, binding: KObject | undefined, events: KObject[]): Step[] {
   const steps: Step[] = [];
   const add = (at: string | undefined, text: string, tone: Tone, detail?: string) => at && steps.push({ at: Date.parse(at), text, tone, detail });
   add(workload.metadata.creationTimestamp, t("Template created"), "info");
-  add(binding?.metadata.creationTimestamp, t("A policy selected it; binding created"), "info", binding?.metadata.name);
   for (const condition of (binding?.status?.conditions ?? []) as Condition[]) {
     add(condition.lastTransitionTime, `${condition.type}: ${condition.status}`, condition.status === "True" ? "ok" : "bad", condition.message);
   }
@@ -37,55 +94,56 @@ function recorded(workload: KObject, binding: KObject | undefined, events: KObje
     const cluster = event.involvedObject?.kind === "Work" ? `${String(event.involvedObject.namespace).replace("karmada-es-", "")}: ` : "";
     if (own && current) add(timeOfEvent(event), cluster + event.reason, event.type === "Warning" ? "warn" : "", event.message);
   }
-  return steps;
+  return steps.sort((a, b) => a.at - b.at);
 }
 
-/** What changed between two versions of template and binding. */
-function changes(before: [KObject, KObject?], after: [KObject, KObject?]): Omit<Step, "at">[] {
-  const found: Omit<Step, "at">[] = [];
-  const [oldTemplate, oldBinding] = before;
-  const [template, binding] = after;
-  if (template.metadata.generation !== oldTemplate.metadata.generation) found.push({ text: t("Template changed to generation {count}", { count: template.metadata.generation ?? 0 }), tone: "info" });
-  if (binding && !oldBinding) found.push({ text: t("Binding created"), tone: "info", detail: binding.metadata.name });
-  const targets = (one?: KObject) => (one?.spec?.clusters ?? []).map((target: any) => `${target.name} (${target.replicas ?? "–"})`).join(", ");
-  if (targets(binding) !== targets(oldBinding)) found.push({ text: t("Scheduled"), tone: "ok", detail: targets(binding) || t("no cluster") });
-  const earlier = new Map(perCluster(oldBinding).map((one) => [one.name, one]));
-  for (const one of perCluster(binding)) {
-    const was = earlier.get(one.name);
-    if (was?.state !== one.state || was?.ready !== one.ready) found.push({ text: `${one.name}: ${t(one.state)}`, tone: one.tone, detail: one.desired !== undefined ? t("{ready} of {desired} ready", { ready: one.ready ?? 0, desired: one.desired }) : undefined });
-  }
-  return found;
-}
-
-export function Timeline({ workload, binding }: { workload: KObject; binding?: KObject }) {
+export function Timeline({ resource, workload, binding }: { resource: Resource; workload: KObject; binding?: KObject }) {
   const events = useLive({ path: pathOf(EVENTS) });
-  const [observed, setObserved] = useState<Step[]>([]);
-  const last = useRef<[KObject, KObject?]>([workload, binding]);
-  useEffect(() => {
-    const at = Date.now();
-    const found = changes(last.current, [workload, binding]);
-    last.current = [workload, binding];
-    if (found.length > 0) setObserved((before) => [...before, ...found.map((step) => ({ ...step, at }))]);
-  }, [workload.metadata.resourceVersion, binding?.metadata.resourceVersion]);
+  const { namespace, name } = workload.metadata;
+  const recorded = useQuery<{ steps: RecordedStep[] }, ApiError>({
+    // A new version of either object is a new step.
+    queryKey: ["timeline", resource.kind, namespace, name, workload.metadata.resourceVersion, binding?.metadata.resourceVersion],
+    queryFn: () => getJson(`/flotilla/v1alpha1/timeline${query({ apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name })}`),
+    placeholderData: (before) => before,
+    refetchInterval: 5_000,
+    retry: false,
+  });
+  const runs = useMemo(() => runsOf((recorded.data?.steps ?? []).map(read)), [recorded.data]);
   return (
-    <div className="grid2">
-      <Card title={t("Recorded")}><Steps steps={recorded(workload, binding, events.items)} empty={t("Nothing is recorded")} /></Card>
-      <Card title={t("Live")}>
-        <Steps steps={observed} precise empty={t("Changes appear here while this page is open")} />
+    <div className="grid2 timelines">
+      <Card title={t("Recorded by the control plane")}>
+        {recorded.isPending ? <Loading /> : recorded.error && !recorded.data ? <Problem error={recorded.error} retry={() => void recorded.refetch()} /> : runs.length === 0 ? (
+          <Empty title={t("Nothing is recorded")} icon="events"><p>{t("Steps are kept in memory since the control plane started.")}</p></Empty>
+        ) : (
+          <div className="stack">{runs.map((run) => <Run key={run[0]!.at} steps={run} />)}</div>
+        )}
+      </Card>
+      <Card title={t("Conditions and events")}>
+        <Steps steps={fromObjects(workload, binding, events.items)} />
       </Card>
     </div>
   );
 }
 
-function Steps({ steps, precise, empty }: { steps: Step[]; precise?: boolean; empty: string }) {
-  if (steps.length === 0) return <Empty title={empty} icon="events" />;
-  const ordered = [...steps].sort((a, b) => a.at - b.at);
-  const start = ordered[0]!.at;
+/** One propagation from its first to its last step. */
+function Run({ steps }: { steps: Step[] }) {
+  const took = steps.at(-1)!.at - steps[0]!.at;
+  return (
+    <section aria-label={exactTime(steps[0]!.at)}>
+      <h3 className="run"><span>{exactTime(steps[0]!.at)}</span><span className="muted">{t("{count} steps in {time}", { count: steps.length, time: milliseconds(took) })}</span></h3>
+      <Steps steps={steps} precise />
+    </section>
+  );
+}
+
+function Steps({ steps, precise }: { steps: Step[]; precise?: boolean }): ReactNode {
+  if (steps.length === 0) return <Empty title={t("Nothing is recorded")} icon="events" />;
+  const start = steps[0]!.at;
   return (
     <ol className="timeline">
-      {ordered.slice(-200).map((step, index) => (
+      {steps.slice(-STEPS_MAX).map((step, index) => (
         <li key={index}>
-          <span className="when" title={exactTime(step.at)}>{offset(step.at - start, precise)}</span>
+          <span className="when" title={new Date(step.at).toISOString()}>{precise ? `+${milliseconds(step.at - start)}` : `+${seconds(step.at - start)}`}</span>
           <span className="rail"><span className={`dot ${step.tone}`} /></span>
           <span className="what"><b>{step.text}</b>{step.detail && <div className="small muted">{step.detail}</div>}</span>
         </li>
@@ -94,9 +152,9 @@ function Steps({ steps, precise, empty }: { steps: Step[]; precise?: boolean; em
   );
 }
 
-function offset(ms: number, precise = false): string {
-  if (ms === 0) return precise ? "0 ms" : "0 s";
-  if (precise && ms < 10_000) return `+${ms} ms`;
+const milliseconds = (ms: number) => (ms < 10_000 ? `${ms} ms` : ms < 120_000 ? `${(ms / 1000).toFixed(1)} s` : seconds(ms));
+
+function seconds(ms: number): string {
   const s = Math.round(ms / 1000);
-  return s < 120 ? `+${s} s` : s < 7200 ? `+${Math.round(s / 60)} min` : `+${Math.round(s / 3600)} h`;
+  return s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`;
 }

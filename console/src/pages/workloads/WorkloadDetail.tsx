@@ -1,12 +1,12 @@
 // One workload: replicas by cluster, why it is where it is, its timeline, pods, differences, history, YAML, events.
 
-import { useLive, useLiveObject } from "../../api/live";
+import { useLiveObject } from "../../api/live";
 import { BINDINGS, pathOf, useResource, type Resource, WORKLOADS } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { t } from "../../i18n";
-import { stateOfBinding } from "../../model/binding";
+import { bindingNameOf, stateOfBinding } from "../../model/binding";
 import { canRollBack } from "../../model/workload";
 import { Empty, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
 import { ObjectEvents } from "../resources/ObjectEvents";
@@ -29,13 +29,13 @@ export default function WorkloadDetail({ slug, namespace, name }: { slug: string
 
 function Detail({ resource, namespace, name, crumbs }: { resource: Resource; namespace: string; name: string; crumbs: { text: string; to?: string }[] }) {
   const live = useLiveObject(pathOf(resource, namespace), name);
-  const bindings = useLive({ path: pathOf(BINDINGS, namespace), limit: 1000 });
+  const bindings = useLiveObject(pathOf(BINDINGS, namespace), bindingNameOf(resource.kind, name));
   const [chosen, setTab] = useUrlState("tab", "");
   if (live.phase === "loading") return <><PageHead title={name} crumbs={crumbs} /><Loading /></>;
   if (live.phase === "error" && live.error) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Problem error={live.error} retry={live.reload} /></section></>;
   if (!live.object) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Empty title={t("{kind} {name} does not exist", { kind: resource.kind, name })} icon="workload" /></section></>;
   const workload: KObject = { ...live.object, kind: resource.kind };
-  const binding = bindings.items.find((one) => one.spec?.resource?.kind === resource.kind && one.spec?.resource?.name === name);
+  const binding = bindings.object;
   // Where something is wrong, the reasons come first.
   const healthy = bindings.phase !== "ready" || (binding && stateOfBinding(binding) === "Healthy");
   const tab = chosen || (healthy ? "summary" : "why");
@@ -54,11 +54,11 @@ function Detail({ resource, namespace, name, crumbs }: { resource: Resource; nam
       <PageHead title={name} crumbs={crumbs} badges={<WorkloadState workload={workload} binding={binding} known={bindings.phase === "ready"} />}>
         <Actions resource={resource} workload={workload} />
       </PageHead>
-      <Stale show={live.stale} />
+      <Stale show={live.stale || bindings.stale} />
       <Tabs tabs={tabs} current={tab} onChange={setTab} label={t("Sections")} />
       {tab === "summary" && <Summary workload={workload} binding={binding} />}
       {tab === "why" && <WhyView resource={resource} object={workload} binding={binding} />}
-      {tab === "timeline" && <Timeline workload={workload} binding={binding} />}
+      {tab === "timeline" && <Timeline resource={resource} workload={workload} binding={binding} />}
       {tab === "pods" && <Pods workload={workload} binding={binding} />}
       {tab === "clusters" && <PerClusterView resource={resource} workload={workload} binding={binding} />}
       {tab === "history" && <History resource={resource} workload={workload} binding={binding} />}

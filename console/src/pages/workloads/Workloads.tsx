@@ -1,8 +1,10 @@
 // Workloads of every kind with their replicas by cluster.
 
+import { useMemo } from "react";
 import { Link } from "wouter";
-import { useLive } from "../../api/live";
+import { type Row, useLive } from "../../api/live";
 import { BINDINGS, pathOf, slugOf, WORKLOADS } from "../../api/resources";
+import { useRows } from "../../api/rows";
 import type { KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
@@ -18,20 +20,20 @@ export default function Workloads() {
   const [kind, setKind] = useUrlState("kind", "Deployment");
   const [filter, setFilter] = useUrlState("q", "");
   const resource = WORKLOADS.find((one) => one.kind === kind) ?? WORKLOADS[0]!;
-  const live = useLive({ path: pathOf(resource, namespace) });
+  const [order] = useUrlState("sort", "");
+  const live = useRows({ resource, namespace, contains: filter, sort: serverOrder(resource.kind, order), whole: true });
   const bindings = useLive({ path: pathOf(BINDINGS, namespace), limit: 1000 });
   const bySubject = indexBySubject(bindings.items);
   const bindingOf = (workload: KObject) => bySubject.get(subjectKey(resource.kind, workload.metadata.namespace, workload.metadata.name));
-  const needle = filter.toLowerCase();
-  const rows = needle ? live.items.filter((one) => `${one.metadata.namespace}/${one.metadata.name} ${imagesOf({ ...one, kind: resource.kind }).join(" ")}`.toLowerCase().includes(needle)) : live.items;
   const typed = (workload: KObject) => ({ ...workload, kind: resource.kind });
+  const rows = useMemo(() => live.rows.map((row: Row | undefined) => row?.object), [live.rows]);
   const columns: TableColumn<KObject>[] = [
     { id: "name", title: t("Name"), width: "minmax(150px, 1.5fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
     { id: "namespace", title: t("Namespace"), width: "minmax(96px, 0.8fr)", cell: (one) => one.metadata.namespace, sort: (one) => one.metadata.namespace ?? "" },
     { id: "state", title: t("State"), width: "132px", cell: (one) => <WorkloadState workload={typed(one)} binding={bindingOf(one)} known={bindings.phase === "ready" && !bindings.hasMore} /> },
     { id: "pods", title: resource.kind === "CronJob" ? t("Schedule") : t("Ready"), width: "84px", cell: (one) => <Pods workload={typed(one)} />, sort: (one) => podsOf(typed(one))?.ready ?? 0 },
-    { id: "clusters", title: t("Clusters"), width: "minmax(375px, 2.6fr)", cell: (one) => <ClusterChips clusters={perCluster(bindingOf(one))} max={3} /> },
-    { id: "image", title: t("Image"), width: "minmax(110px, 1.2fr)", cell: (one) => <code title={imagesOf(typed(one)).join(", ")}>{imagesOf(typed(one)).map(shortImage).join(", ") || "–"}</code> },
+    { id: "clusters", title: t("Clusters"), width: "minmax(412px, 2.8fr)", cell: (one) => <ClusterChips clusters={perCluster(bindingOf(one))} max={3} /> },
+    { id: "image", title: t("Image"), width: "minmax(96px, 1fr)", cell: (one) => <code title={imagesOf(typed(one)).join(", ")}>{imagesOf(typed(one)).map(shortImage).join(", ") || "–"}</code> },
     { id: "age", title: t("Age"), width: "60px", cell: (one) => <Age at={one.metadata.creationTimestamp} />, sort: (one) => -Date.parse(one.metadata.creationTimestamp ?? "") },
   ];
   return (
@@ -56,6 +58,14 @@ export default function Workloads() {
       />
     </>
   );
+}
+
+/** The columns by which the server sorts. */
+const READY: Record<string, string> = { Job: "completions", CronJob: "schedule" };
+
+function serverOrder(kind: string, order: string): string {
+  const column = order.replace(/^-/, "");
+  return order.replace(column, column === "pods" ? (READY[kind] ?? "ready") : column);
 }
 
 /** The image without registry and folders. */

@@ -3,24 +3,20 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { type ApiError, send } from "../api/client";
-import { type Row, useLive } from "../api/live";
-import { pathOf, type Resource } from "../api/resources";
-import type { KObject } from "../api/types";
-import { usePrefs } from "../app/prefs";
-import { useUrlState } from "../app/urlState";
-import { t } from "../i18n";
-import { Age, Badge, Button, Card, Empty, Field, Labels, Loading, PageHead, Problem, Tabs } from "../ui/parts";
-import { DataTable, type TableColumn } from "../ui/table";
+import { type ApiError, send } from "../../api/client";
+import { type Row, useLive } from "../../api/live";
+import { pathOf, type Resource } from "../../api/resources";
+import type { KObject } from "../../api/types";
+import { usePrefs } from "../../app/prefs";
+import { useUrlState } from "../../app/urlState";
+import { t } from "../../i18n";
+import { Age, Badge, Button, Card, Empty, Field, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
+import { DataTable, type TableColumn } from "../../ui/table";
+import { BindDialog, RoleDialog } from "./dialogs";
+import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC, ROLE_BINDINGS, ROLES } from "./rbac";
+import { Subjects } from "./Subjects";
 
-const RBAC = "rbac.authorization.k8s.io";
-const resourceOf = (plural: string, kind: string, namespaced: boolean): Resource => ({ group: RBAC, version: "v1", plural, kind, namespaced, verbs: [], shortNames: [], subresources: [] });
-const TABS = {
-  clusterrolebindings: resourceOf("clusterrolebindings", "ClusterRoleBinding", false),
-  rolebindings: resourceOf("rolebindings", "RoleBinding", true),
-  clusterroles: resourceOf("clusterroles", "ClusterRole", false),
-  roles: resourceOf("roles", "Role", true),
-};
+const TABS = { clusterrolebindings: CLUSTER_ROLE_BINDINGS, rolebindings: ROLE_BINDINGS, clusterroles: CLUSTER_ROLES, roles: ROLES };
 
 export default function Access() {
   const [tab, setTab] = useUrlState("tab", "mine");
@@ -34,6 +30,7 @@ export default function Access() {
         tabs={[
           { id: "mine", text: t("My rights") },
           { id: "check", text: t("Check a user") },
+          { id: "subjects", text: t("Users and groups") },
           { id: "clusterrolebindings", text: t("Bindings for all namespaces") },
           { id: "rolebindings", text: t("Bindings in namespaces") },
           { id: "clusterroles", text: t("Cluster roles") },
@@ -42,6 +39,7 @@ export default function Access() {
       />
       {tab === "mine" && <Mine />}
       {tab === "check" && <Check />}
+      {tab === "subjects" && <Subjects />}
       {tab.endsWith("bindings") && <Bindings key={tab} resource={TABS[tab as keyof typeof TABS]} />}
       {tab.endsWith("roles") && <Roles key={tab} resource={TABS[tab as keyof typeof TABS]} />}
     </>
@@ -127,6 +125,7 @@ function Bindings({ resource }: { resource: Resource }) {
   const { namespace } = usePrefs();
   const live = useLive({ path: pathOf(resource, namespace) });
   const [filter, setFilter] = useUrlState("q", "");
+  const [creating, setCreating] = useState(false);
   const rows = live.items.filter((one) => JSON.stringify([one.metadata.name, one.subjects, one.roleRef]).toLowerCase().includes(filter.toLowerCase()));
   const columns: TableColumn<KObject>[] = [
     { id: "name", title: t("Name"), width: "minmax(220px, 1.6fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
@@ -137,7 +136,9 @@ function Bindings({ resource }: { resource: Resource }) {
   ];
   return (
     <>
-      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by role or subject")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
+      <Stale show={live.stale} />
+      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by role or subject")} value={filter} onChange={(event) => setFilter(event.target.value)} /><span className="grow" /><Button icon="plus" kind="primary" onClick={() => setCreating(true)}>{t("Bind a role")}</Button></div>
+      {creating && <BindDialog namespaced={resource.namespaced} onClose={() => setCreating(false)} />}
       <DataTable label={resource.kind} live={live} rows={rows} columns={columns} rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`} href={(one) => detail(resource, one)} filtered={filter !== ""} empty={<Empty title={t("No bindings")} icon="access" />} />
     </>
   );
@@ -149,12 +150,21 @@ const detail = (resource: Resource, { metadata }: { metadata: { name: string; na
 function Roles({ resource }: { resource: Resource }) {
   const { namespace } = usePrefs();
   const live = useLive<Row>({ path: pathOf(resource, namespace), table: true });
+  const [filter, setFilter] = useUrlState("q", "");
+  const [creating, setCreating] = useState(false);
+  const rows = live.items.filter((one) => one.metadata.name.toLowerCase().includes(filter.toLowerCase()));
   const columns: TableColumn<Row>[] = [
     { id: "name", title: t("Name"), width: "minmax(240px, 2fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
     ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one: Row) => one.metadata.namespace }] : []),
     { id: "labels", title: t("Labels"), width: "minmax(240px, 2fr)", cell: (one) => <Labels labels={one.metadata.labels} /> },
     { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} /> },
   ];
-  return <DataTable label={resource.kind} live={live} rows={live.items} columns={columns} rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`} href={(one) => detail(resource, one)} empty={<Empty title={t("No roles")} icon="access" />} />;
+  return (
+    <>
+      <Stale show={live.stale} />
+      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name")} value={filter} onChange={(event) => setFilter(event.target.value)} /><span className="grow" /><Button icon="plus" kind="primary" onClick={() => setCreating(true)}>{t("New role")}</Button></div>
+      {creating && <RoleDialog namespaced={resource.namespaced} onClose={() => setCreating(false)} />}
+      <DataTable label={resource.kind} live={live} rows={rows} columns={columns} rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`} href={(one) => detail(resource, one)} filtered={filter !== ""} empty={<Empty title={t("No roles")} icon="access" />} />
+    </>
+  );
 }
-

@@ -1,0 +1,64 @@
+// Sign-in at an OIDC issuer, and sessions that survive a restart of the server.
+
+import { check, launch, Visitor } from "./harness.mjs";
+
+const { CONSOLE_LINK, CONSOLE_STATE, CONSOLE_ISSUER } = process.env;
+const origin = new URL(CONSOLE_LINK).origin;
+const visitor = new Visitor(await launch(), origin);
+
+/** Goes to the issuer and comes back as this user. */
+async function signIn(page, user) {
+  await page.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).click();
+  await page.getByLabel("User").fill(user);
+  await page.getByRole("button", { name: "Continue" }).click();
+}
+
+async function first() {
+  const page = await visitor.enter();
+  await page.goto(`${origin}/console/access?tab=mine`);
+  await page.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).waitFor();
+  await visitor.shoot("sign-in-oidc");
+  await visitor.axe("sign-in with an issuer");
+  await signIn(page, "refused");
+  await page.getByText("refused the sign-in").waitFor();
+  await signIn(page, "ann");
+  await page.waitForURL(/\/console\/access\?tab=mine$/);
+  await page.getByText(`${CONSOLE_ISSUER}#ann`).first().waitFor();
+  await page.getByText("dev", { exact: true }).waitFor();
+  const cookies = await visitor.context.cookies();
+  check(!cookies.some((one) => one.name.includes("oidc")), "the cookie of the attempt is gone");
+  // A callback that this browser did not begin signs nobody in.
+  const stranger = await visitor.browser.newContext({ ignoreHTTPSErrors: true });
+  const tab = await stranger.newPage();
+  await tab.goto(`${origin}/console/api/oidc/callback?code=stolen&state=stolen`);
+  await tab.getByText("begun in another browser").waitFor();
+  await tab.goto(`${origin}/`);
+  await tab.waitForURL(`${origin}/console/`);
+  await stranger.close();
+  await visitor.context.storageState({ path: CONSOLE_STATE });
+}
+
+async function second() {
+  const page = await visitor.enter({ storageState: CONSOLE_STATE });
+  await page.goto(`${origin}/console/access?tab=mine`);
+  await page.getByText(`${CONSOLE_ISSUER}#ann`).first().waitFor();
+  await page.getByRole("button", { name: "Account" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).waitFor();
+  // The cookie from before is worth nothing after the sign-out.
+  await visitor.leave();
+  const again = await visitor.enter({ storageState: CONSOLE_STATE });
+  await again.goto(`${origin}/console/access`);
+  await again.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).waitFor();
+}
+
+try {
+  await (process.argv[2] === "again" ? second() : first());
+} catch (error) {
+  visitor.faults.push(error.message.split("\n").slice(0, 6).join(" | "));
+  await visitor.shoot("failed-oidc").catch(() => {});
+}
+await visitor.browser.close();
+const faults = visitor.faults.filter((fault) => !fault.includes(CONSOLE_ISSUER));
+for (const fault of new Set(faults)) console.log(fault);
+process.exit(faults.length > 0 ? 1 : 0);
