@@ -5,37 +5,44 @@ FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm karmadactl kubectl-1.32 wire
+KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm actionlint karmadactl kubectl-1.32 wire
 KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent
 
 .PHONY: kube-and-karmada
 .PHONY: console
-.PHONY: help up dist image down test check fmt bench bench-quick soak setup setup-tests kube karmada python lxd
+.PHONY: help up dist image site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python lxd fuzz
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
-	@echo "make dist   build the fully optimised binary, target/dist/flotilla, and man pages"
+	@echo "make dist   build the fully optimised binary, target/dist/flotilla, and the release files in target/dist/release"
 	@echo "make image  build the container image as an archive, target/dist/flotilla-image.tar"
+	@echo "make site   render the documentation as a static site, target/site/index.html"
 	@echo "make down   stop it and keep its data"
 	@echo "make test   install the test dependencies and run all tests"
 	@echo "make check  check formatting, lints and source rules only"
 	@echo "make bench  compare with Karmada, kube-apiserver and etcd (an hour); report in bench/out/report.md"
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART runs one part: see bench/README.md"
+	@echo "make karmada-suite FOCUS=REGEX  run Karmada's own end-to-end suite against our control plane; see docs/interop.md"
 	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
+	@echo "make fuzz SECONDS=60 JOBS=1  fuzz every reader of untrusted input for that long; see fuzz/README.md"
 
 up: setup console
 	@echo "==> building flotilla (the first build takes several minutes)"
-	cargo build --profile local --locked -p cli
+	eval "$$(tools/commit)"; cargo build --profile local --locked -p cli
 	./target/local/flotilla up
 
 # The fully optimised binary, which benchmarks and releases use.
 dist: setup console
-	cargo build --profile dist --locked -p cli
-	./target/dist/flotilla man target/dist/man
+	eval "$$(tools/commit)"; cargo build --profile dist --locked -p cli
+	tools/dist target/dist/flotilla target/dist/release
 
 # The container image that charts, Compose file and `flotilla register` name.
 image: dist
-	tools/image target/dist/flotilla target/dist/flotilla-image.tar
+	eval "$$(tools/commit)"; tools/image target/dist/flotilla target/dist/flotilla-image.tar
+
+# The documentation as a static site; needs only Python.
+site:
+	tools/site target/site
 
 down:
 	./target/local/flotilla down
@@ -73,6 +80,14 @@ bench-%: setup kube karmada
 
 soak: setup kube
 	cargo build --locked -p cli -p e2e --bins && ./target/debug/soak --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10) $(SOAK)
+
+# State and logs are in target/karmada-suite; the report of the last run is report.txt there.
+karmada-suite: setup kube karmada
+	cargo build --locked -p cli
+	tools/kube/karmada/suite all target/karmada-suite $(if $(FOCUS),--focus='$(FOCUS)') $(if $(SKIP),--skip='$(SKIP)') $(SUITE)
+
+fuzz: setup
+	tools/fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1)
 
 setup:
 	@tools/setup

@@ -25,6 +25,14 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "flotilla.etcdSelector" -}}
+app.kubernetes.io/name: {{ include "flotilla.name" . }}-etcd
+app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "flotilla.account" -}}

@@ -3,10 +3,39 @@
 {{- if gt (int .Values.replicas) 1 -}}
 {{- fail "replicas above 1 need storage.type etcd: the embedded store belongs to one server" -}}
 {{- end -}}
-{{- else -}}
-{{- if not .Values.storage.etcd.servers -}}
-{{- fail "storage.type etcd needs storage.etcd.servers" -}}
+{{- if and (eq .Values.storage.embedded.volume "hostPath") (not .Values.storage.embedded.hostPath) -}}
+{{- fail "storage.embedded.volume hostPath needs storage.embedded.hostPath" -}}
 {{- end -}}
+{{- else if .Values.storage.etcd.install -}}
+{{- if .Values.storage.etcd.servers -}}
+{{- fail "storage.etcd.servers names an external etcd; it cannot be combined with storage.etcd.install" -}}
+{{- end -}}
+{{- else if not .Values.storage.etcd.servers -}}
+{{- fail "storage.type etcd needs storage.etcd.servers, or storage.etcd.install for an etcd of this chart" -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (not .Values.serviceMonitor.tokenSecret.name) -}}
+{{- fail "serviceMonitor.enabled needs serviceMonitor.tokenSecret.name: /metrics requires a token of the control plane" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificates for etcd; empty: without TLS. */}}
+{{- define "flotilla.etcdSecret" -}}
+{{- if .Values.storage.etcd.install -}}
+{{ include "flotilla.fullname" . }}-etcd
+{{- else -}}
+{{ .Values.storage.etcd.tlsSecret }}
+{{- end -}}
+{{- end -}}
+
+{{- define "flotilla.etcdServers" -}}
+{{- if .Values.storage.etcd.install -}}
+{{- $servers := list -}}
+{{- range $i := until (int .Values.storage.etcd.replicas) -}}
+{{- $servers = append $servers (printf "https://%s-etcd-%d.%s-etcd.%s.svc:2379" (include "flotilla.fullname" $) $i (include "flotilla.fullname" $) $.Release.Namespace) -}}
+{{- end -}}
+{{ join "," $servers }}
+{{- else -}}
+{{ join "," .Values.storage.etcd.servers }}
 {{- end -}}
 {{- end -}}
 
@@ -24,8 +53,8 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "flotilla.account" . }}
-  # The server does not use the API of the cluster it runs in.
-  automountServiceAccountToken: false
+  # The server uses the API of the cluster it runs in only to publish its kubeconfig.
+  automountServiceAccountToken: {{ .Values.kubeconfigSecret.create }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
@@ -52,23 +81,9 @@ spec:
   topologySpreadConstraints:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if .Values.pkiSecret }}
+  {{- with .Values.extraInitContainers }}
   initContainers:
-    # The key directory must be private and writable, which a mounted secret is not.
-    - name: keys
-      image: {{ include "flotilla.image" . | quote }}
-      imagePullPolicy: {{ .Values.image.pullPolicy }}
-      command: [sh, -ec]
-      args:
-        - umask 077; mkdir -p /data/pki; for file in /keys/*; do test -e "/data/pki/${file##*/}" || cp -L "$file" /data/pki/; done
-      securityContext:
-        {{- toYaml .Values.securityContext | nindent 8 }}
-      volumeMounts:
-        - name: data
-          mountPath: /data
-        - name: keys
-          mountPath: /keys
-          readOnly: true
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
     - name: flotilla
@@ -76,38 +91,18 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       command: [flotilla, server]
       args:
-        - --bind=0.0.0.0:5443
-        - --data-dir=/data
-        - --log={{ .Values.log }}
-        - --advertise-url={{ .Values.advertiseUrl | default (printf "https://%s:%d" (include "flotilla.host" .) (int .Values.service.port)) }}
-        - --tls-san={{ include "flotilla.fullname" . }}
-        - --tls-san={{ include "flotilla.fullname" . }}.{{ .Release.Namespace }}
-        - --tls-san={{ include "flotilla.host" . }}
-        - --tls-san={{ include "flotilla.host" . }}.cluster.local
-        {{- range .Values.tlsNames }}
-        - --tls-san={{ . }}
-        {{- end }}
-        {{- if eq .Values.storage.type "etcd" }}
-        - --storage=etcd
-        # The address of this replica for the others.
-        - --peer-address=$(POD_IP):5443
-        - --etcd-servers={{ join "," .Values.storage.etcd.servers }}
-        - --etcd-prefix={{ .Values.storage.etcd.prefix }}
-        {{- if .Values.storage.etcd.tlsSecret }}
-        - --etcd-cafile=/etcd/ca.crt
-        - --etcd-certfile=/etcd/tls.crt
-        - --etcd-keyfile=/etcd/tls.key
-        {{- end }}
-        {{- end }}
-        {{- range .Values.extraArgs }}
-        - {{ . | quote }}
-        {{- end }}
-      {{- if eq .Values.storage.type "etcd" }}
+        {{- include "flotilla.args" . | nindent 8 }}
       env:
         - name: POD_IP
           valueFrom:
             fieldRef:
               fieldPath: status.podIP
+        {{- with .Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with .Values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       ports:
         - name: https
@@ -133,32 +128,71 @@ spec:
           mountPath: /data
         - name: tmp
           mountPath: /tmp
-        {{- if and (eq .Values.storage.type "etcd") .Values.storage.etcd.tlsSecret }}
+        {{- if and (eq .Values.storage.type "etcd") (include "flotilla.etcdSecret" .) }}
         - name: etcd
           mountPath: /etcd
           readOnly: true
         {{- end }}
+        {{- if .Values.pkiSecret }}
+        - name: keys
+          mountPath: /keys
+          readOnly: true
+        {{- end }}
+        {{- if .Values.encryption.existingSecret }}
+        - name: encryption
+          mountPath: /encryption
+          readOnly: true
+        {{- end }}
+        {{- if .Values.oidc.caSecret }}
+        - name: oidc
+          mountPath: /oidc
+          readOnly: true
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: tmp
       emptyDir: {}
-    {{- if eq .Values.storage.type "etcd" }}
+    {{- if or (eq .Values.storage.type "etcd") (eq .Values.storage.embedded.volume "emptyDir") }}
     - name: data
       emptyDir: {}
-    {{- with .Values.storage.etcd.tlsSecret }}
+    {{- else if eq .Values.storage.embedded.volume "hostPath" }}
+    - name: data
+      hostPath:
+        path: {{ .Values.storage.embedded.hostPath }}
+        type: DirectoryOrCreate
+    {{- end }}
+    {{- if eq .Values.storage.type "etcd" }}
+    {{- with include "flotilla.etcdSecret" . }}
     - name: etcd
       secret:
         secretName: {{ . }}
-        defaultMode: 0440
+        defaultMode: 288 # 0440
     {{- end }}
     {{- end }}
     {{- with .Values.pkiSecret }}
     - name: keys
       secret:
         secretName: {{ . }}
-        defaultMode: 0440
+        defaultMode: 288 # 0440
     {{- end }}
-{{- end -}}
-
-{{- define "flotilla.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
+    {{- with .Values.encryption.existingSecret }}
+    - name: encryption
+      secret:
+        secretName: {{ . }}
+        defaultMode: 288 # 0440
+    {{- end }}
+    {{- with .Values.oidc.caSecret }}
+    - name: oidc
+      secret:
+        secretName: {{ . }}
+        defaultMode: 288 # 0440
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end -}}
