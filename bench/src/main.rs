@@ -7,6 +7,7 @@ mod fleet;
 mod idle;
 mod load;
 mod machine;
+mod manager;
 mod options;
 mod outcome;
 mod parts;

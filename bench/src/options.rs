@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::agents::AgentsOptions;
 use crate::failover::FailoverOptions;
+use crate::manager::ManagerBenchOptions;
 use crate::propagation::PropagationOptions;
 use crate::restart::RestartOptions;
 use crate::scale::ScaleOptions;
@@ -68,6 +69,8 @@ pub enum Command {
     Agents(AgentsOptions),
     /// A hundred large simulated members.
     Scale(ScaleOptions),
+    /// A hundred control planes in one manager.
+    Manager(ManagerBenchOptions),
     /// Rewrite the report from the figures in --out.
     Report,
 }

@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::options::{Api, ApiOptions, BenchOptions, Command};
 use crate::outcome::{PartOutcome, Run};
-use crate::{agents, api_server, failover, machine, programs, propagation, report, restart, scale, scheduler, start};
+use crate::{
+    agents, api_server, failover, machine, manager, programs, propagation, report, restart, scale, scheduler, start,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchPart {
@@ -21,10 +23,11 @@ pub enum BenchPart {
     Failover,
     Agents,
     Scale,
+    Manager,
 }
 
 impl BenchPart {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Start,
         Self::Api,
         Self::Scheduler,
@@ -33,6 +36,7 @@ impl BenchPart {
         Self::Failover,
         Self::Agents,
         Self::Scale,
+        Self::Manager,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +49,7 @@ impl BenchPart {
             Self::Failover => "failover",
             Self::Agents => "agents",
             Self::Scale => "scale",
+            Self::Manager => "manager",
         }
     }
 
@@ -67,6 +72,8 @@ impl BenchPart {
             (Self::Agents, true) => (60, 120),
             (Self::Scale, false) => (500, 700),
             (Self::Scale, true) => (60, 120),
+            (Self::Manager, false) => (150, 400),
+            (Self::Manager, true) => (80, 160),
         }
     }
 }
@@ -83,6 +90,7 @@ pub async fn run(options: &BenchOptions) -> anyhow::Result<()> {
         Some(Command::Failover(_)) => &[BenchPart::Failover],
         Some(Command::Agents(_)) => &[BenchPart::Agents],
         Some(Command::Scale(_)) => &[BenchPart::Scale],
+        Some(Command::Manager(_)) => &[BenchPart::Manager],
     };
     let options = &programs::with_flotilla(options).await?;
     let run = describe(options)?;
@@ -154,6 +162,10 @@ async fn run_part(part: BenchPart, options: &BenchOptions, run: &Run, left: Dura
         BenchPart::Scale => {
             let own = if let Some(Command::Scale(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, notes| scale::run(options, &own, found, notes).await).await
+        }
+        BenchPart::Manager => {
+            let own = if let Some(Command::Manager(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, _| manager::run(options, &own, found).await).await
         }
     }
 }

@@ -129,12 +129,17 @@ fn measure(
 
 fn decide(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
     let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
-    schedule(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).result.is_ok()
+    schedule(snapshot, &Request { spec, status: &status, peers: &peers, options: &options, answers: None })
+        .result
+        .is_ok()
 }
 
 fn explain_one(snapshot: &ClusterSnapshot, spec: &BindingSpec) -> bool {
     let (status, peers, options) = (BindingStatus::default(), Peers::default(), SchedulerOptions::default());
-    explain(snapshot, &Request { spec, status: &status, peers: &peers, options: &options }).0.result.is_ok()
+    explain(snapshot, &Request { spec, status: &status, peers: &peers, options: &options, answers: None })
+        .0
+        .result
+        .is_ok()
 }
 
 /// New bindings one after the other, each on top of the reservations of earlier ones.
@@ -145,7 +150,7 @@ fn burst(time: Duration) -> anyhow::Result<Figure> {
     let begin = Instant::now();
     let mut count = 0;
     for (n, spec) in all.iter().enumerate().take_while(|_| begin.elapsed() < time * 5) {
-        let request = Request { spec, status: &status, peers: &peers, options: &options };
+        let request = Request { spec, status: &status, peers: &peers, options: &options, answers: None };
         if let Ok(targets) = schedule(&snapshot, &request).result {
             snapshot.reserve(&format!("default/b{n}"), spec, &targets, jiff::Timestamp::UNIX_EPOCH);
         }
@@ -231,7 +236,7 @@ fn bindings(count: usize) -> anyhow::Result<Vec<BindingSpec>> {
 fn binding(n: usize, kind: Kind) -> anyhow::Result<BindingSpec> {
     let divided = |preference: &str, weights: Value| json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference, "weightPreference": weights});
     let by = |field: &str, min: u8, max: u8| json!({"spreadByField": field, "minGroups": min, "maxGroups": max});
-    let by_room = || divided("Weighted", json!({"dynamicWeight": "AvailableReplicas"}));
+    let by_capacity = || divided("Weighted", json!({"dynamicWeight": "AvailableReplicas"}));
     let weights = || -> Vec<Value> {
         let entry = |n: usize| json!({"targetCluster": {"clusterNames": [format!("member{n:04}")]}, "weight": n + 1});
         (0..5).map(entry).collect()
@@ -239,13 +244,13 @@ fn binding(n: usize, kind: Kind) -> anyhow::Result<BindingSpec> {
     let placement = match kind {
         Kind::Duplicated => json!({}),
         Kind::Labels => json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}),
-        Kind::Dynamic => json!({"replicaScheduling": by_room()}),
+        Kind::Dynamic => json!({"replicaScheduling": by_capacity()}),
         Kind::Aggregated => {
             json!({"replicaScheduling": divided("Aggregated", Value::Null), "spreadConstraints": [by("cluster", 1, 3)]})
         }
         Kind::Static => json!({"replicaScheduling": divided("Weighted", json!({"staticWeightList": weights()}))}),
         Kind::Regions => {
-            json!({"replicaScheduling": by_room(), "spreadConstraints": [by("region", 3, 3), by("cluster", 3, 6)]})
+            json!({"replicaScheduling": by_capacity(), "spreadConstraints": [by("region", 3, 3), by("cluster", 3, 6)]})
         }
     };
     let spec = json!({

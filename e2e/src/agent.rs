@@ -18,11 +18,11 @@ pub struct Agent {
 impl Agent {
     /// `flotilla agent`.
     pub fn ours(plane: &Path, member: &Member, arguments: &[&str]) -> Self {
-        Self::ours_beside(plane, (&member.name, member.kubeconfig()), arguments)
+        Self::ours_outside(plane, (&member.name, member.kubeconfig()), arguments)
     }
 
     /// The same for any cluster, by its name and kubeconfig.
-    pub fn ours_beside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
+    pub fn ours_outside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Self {
         let mut command = Command::new(binary());
         command.arg("agent");
         Self::start(command, plane, member, arguments)
@@ -37,6 +37,11 @@ impl Agent {
 
     /// The real karmada-agent; `None` if it is not installed.
     pub fn karmadas(plane: &Path, member: &Member, arguments: &[&str]) -> Option<Self> {
+        Self::karmadas_outside(plane, (&member.name, member.kubeconfig()), arguments)
+    }
+
+    /// The same for any cluster, by its name and kubeconfig.
+    pub fn karmadas_outside(plane: &Path, member: (&str, &Path), arguments: &[&str]) -> Option<Self> {
         let program = programs().join("karmada-agent");
         if !program.exists() {
             test_skip::skip(format_args!("karmada-agent is not in {}; `make test` builds it", programs().display()));
@@ -45,7 +50,7 @@ impl Agent {
         let mut command = Command::new(program);
         // Its leases would need a namespace of their own.
         command.args(["--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
-        Some(Self::start(command, plane, (&member.name, member.kubeconfig()), arguments))
+        Some(Self::start(command, plane, member, arguments))
     }
 
     fn start(mut command: Command, plane: &Path, (name, kubeconfig): (&str, &Path), arguments: &[&str]) -> Self {

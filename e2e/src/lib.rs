@@ -7,8 +7,10 @@ pub mod eventually;
 pub mod failover_scenarios;
 pub mod faults;
 pub mod fleet;
+pub mod flood_figures;
 pub mod flotilla;
 pub mod history;
+pub mod hostile_api;
 pub mod karmada_plane;
 #[path = "../../crates/cluster-client/tests/kube/mod.rs"]
 pub mod kube_apiserver;
@@ -18,6 +20,7 @@ pub mod manager;
 pub mod member;
 pub mod netns;
 pub mod normalize;
+pub mod pasted;
 pub mod permissions;
 pub mod raw_client;
 pub mod ready;

@@ -45,10 +45,10 @@ impl LightFleet {
         let members = names.iter().enumerate().map(|(index, name)| {
             let inside = namespace.filter(|_| index == 0);
             let member = inside.map_or_else(|| LightMember::start(&[]), |inside| LightMember::start_in(inside, &[]));
-            let beside = (*name, member.kubeconfig.as_path());
+            let outside = (*name, member.kubeconfig.as_path());
             let agent = match inside {
-                Some(inside) => Agent::ours_in(inside, &plane.kubeconfig, beside, QUICK_AGENT),
-                None => Agent::ours_beside(&plane.kubeconfig, beside, QUICK_AGENT),
+                Some(inside) => Agent::ours_in(inside, &plane.kubeconfig, outside, QUICK_AGENT),
+                None => Agent::ours_outside(&plane.kubeconfig, outside, QUICK_AGENT),
             };
             PullMember { name, member, agent }
         });

@@ -103,18 +103,31 @@ impl RawConnection {
         }
     }
 
-    fn read_response(&mut self) -> std::io::Result<RawResponse> {
+    /// Reads the header of a response whose body may go on, such as a watch.
+    pub fn read_header(&mut self) -> std::io::Result<String> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte)?;
+            bytes.push(byte[0]);
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Reads the response of a request that closes its connection.
+    pub fn read_response(&mut self) -> std::io::Result<RawResponse> {
         let mut bytes = Vec::new();
         match self.stream.read_to_end(&mut bytes) {
             Err(error) if !is_closed(&error) => return Err(error),
             _ => {}
         }
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (headers, body) = text.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let (headers, body) = (String::from_utf8_lossy(&bytes[..end]).into_owned(), &bytes[end + 4..]);
         let code = headers.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
         let is_chunked = headers.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        let body = if is_chunked { unchunked(body) } else { body.to_owned() };
-        Ok(RawResponse { code, headers: headers.to_owned(), body })
+        let body = if is_chunked { unchunked(body) } else { body.to_vec() };
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok(RawResponse { code, headers, body })
     }
 }
 
@@ -123,18 +136,19 @@ fn is_closed(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-/// The content of a chunked body; all sizes are counted in bytes, and these bodies are ASCII.
-fn unchunked(mut body: &str) -> String {
-    let mut text = String::new();
-    while let Some((size, rest)) = body.split_once("\r\n") {
-        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+/// The content of a chunked body. A body that was cut off ends with its last whole chunk.
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    while let Some(end) = body.windows(2).position(|window| window == b"\r\n") {
+        let size = usize::from_str_radix(String::from_utf8_lossy(&body[..end]).trim(), 16).unwrap_or(0);
+        let rest = &body[end + 2..];
         if size == 0 || rest.len() < size {
             break;
         }
-        text.push_str(&rest[..size]);
-        body = rest[size..].trim_start_matches("\r\n");
+        content.extend_from_slice(&rest[..size]);
+        body = rest[size..].strip_prefix(b"\r\n").unwrap_or(&rest[size..]);
     }
-    text
+    content
 }
 
 fn tls_config(data_dir: &Path) -> Arc<ClientConfig> {

@@ -124,7 +124,7 @@ fn a_restored_plane_deletes_nothing_until_confirmed() {
     let site = BackupSite { members, directory, kubeconfig, port: first.port() };
     let pushed = site.members[0].kubeconfig.to_str().expect("a path in UTF-8");
     site.expect_kubectl(&["join", "m1", "--cluster-kubeconfig", pushed]);
-    let _agent = Agent::ours_beside(&site.kubeconfig, ("m2", &site.members[1].kubeconfig), &[]);
+    let _agent = Agent::ours_outside(&site.kubeconfig, ("m2", &site.members[1].kubeconfig), &[]);
     site.apply(&[POLICY, &deployment(1), &configmap("gone"), &configmap("unwanted")].concat());
     site.in_members(&first, &["get", "deploy", "web", REPLICAS], "1");
     for name in ["gone", "unwanted"] {

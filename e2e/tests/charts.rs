@@ -1,9 +1,11 @@
 //! The Helm charts, rendered by real helm with user values, are accepted by an API server; so is `agent manifest`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use e2e::flotilla::{Flotilla, binary, programs};
+use serde_json::Value;
 
 fn charts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/charts")
@@ -77,6 +79,23 @@ fn charts_render_to_valid_manifests() {
         r#"extraArgs=["--event-ttl=60"]"#,
         r#"nodeSelector={"kubernetes.io/os":"linux"}"#,
     ];
+    let own_etcd = [
+        "replicas=3",
+        r#"storage={"type":"etcd","etcd":{"install":true,"replicas":3}}"#,
+        r#"networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}"#,
+        r#"commonLabels={"team":"fleet"}"#,
+    ];
+    let secured = [
+        r#"storage={"embedded":{"volume":"hostPath","hostPath":"/var/lib/flotilla"}}"#,
+        r#"oidc={"issuerUrl":"https://issuer.example.net","clientId":"f","groupsClaim":"groups","requiredClaims":{"a":"b"},"caSecret":"issuer"}"#,
+        r#"encryption={"existingSecret":"encryption"}"#,
+        r#"featureGates={"Failover":true,"WorkloadAffinity":false}"#,
+        r#"extraEnv=[{"name":"A","value":"b"}]"#,
+        r#"extraVolumes=[{"name":"audit","emptyDir":{}}]"#,
+        r#"extraVolumeMounts=[{"name":"audit","mountPath":"/audit"}]"#,
+        r#"extraContainers=[{"name":"side","image":"side:1"}]"#,
+        r#"global={"imageRegistry":"registry.example.net"}"#,
+    ];
     let agent = [r#"clusterName="robbinsdale""#];
     let full_agent = [
         r#"clusterName="st-petersburg""#,
@@ -87,12 +106,28 @@ fn charts_render_to_valid_manifests() {
         "tunnel=false",
         r#"kubeconfig={"existingSecret":"sealed","key":"config","context":"plane"}"#,
         r#"featureGates={"Failover":true,"CustomizedClusterResourceModeling":false}"#,
+        r#"networkPolicy={"enabled":true}"#,
+        r#"extraEnv=[{"name":"A","value":"b"}]"#,
     ];
-    let table: [(&str, &[&str], &[&str]); 6] = [
+    let manager = [
+        "grpcReflection=true",
+        r#"pkiSecret="manager-pki""#,
+        r#"storage={"size":"1Gi","storageClassName":"fast"}"#,
+        r#"tlsNames=["manager.example.net"]"#,
+    ];
+    let table: [(&str, &[&str], &[&str]); 10] = [
+        ("flotilla-manager", &[], &["statefulset.apps/test-flotilla-manager", "service/test-flotilla-manager"]),
+        ("flotilla-manager", &manager, &["statefulset.apps/test-flotilla-manager"]),
         ("flotilla", &[], &["statefulset.apps/test-flotilla", "service/test-flotilla"]),
         ("flotilla", &etcd, &["deployment.apps/test-flotilla", "poddisruptionbudget.policy/test-flotilla"]),
         ("flotilla", &own_keys, &["deployment.apps/test-flotilla"]),
         ("flotilla", &outside, &["statefulset.apps/test-flotilla"]),
+        (
+            "flotilla",
+            &own_etcd,
+            &["statefulset.apps/test-flotilla-etcd", "networkpolicy.networking.k8s.io/test-flotilla-etcd", "secret/"],
+        ),
+        ("flotilla", &secured, &["statefulset.apps/test-flotilla", "role.rbac.authorization.k8s.io/"]),
         ("flotilla-agent", &agent, &["deployment.apps/test-flotilla-agent", "clusterrolebinding"]),
         ("flotilla-agent", &full_agent, &["deployment.apps/test-flotilla-agent", "serviceaccount/"]),
     ];
@@ -109,10 +144,16 @@ fn charts_render_to_valid_manifests() {
 #[test]
 fn charts_report_invalid_values() {
     let Some(helm) = helm() else { return };
-    let table: [(&str, &[&str], &str); 5] = [
+    let both = [r#"storage={"type":"etcd","etcd":{"install":true,"servers":["http://a:2379"]}}"#];
+    let table: [(&str, &[&str], &str); 10] = [
+        ("flotilla-manager", &["replicas=3"], "replicas"),
         ("flotilla", &["replicas=3"], "replicas above 1 need storage.type etcd"),
         ("flotilla", &[r#"storage={"type":"etcd"}"#], "needs storage.etcd.servers"),
         ("flotilla", &["replica=3"], "replica"),
+        ("flotilla", &both, "cannot be combined with storage.etcd.install"),
+        ("flotilla", &[r#"storage={"embedded":{"volume":"tape"}}"#], "volume"),
+        ("flotilla", &[r#"oidc={"issuerUrl":"https://x"}"#], "oidc.clientId"),
+        ("flotilla", &[r#"serviceMonitor={"enabled":true}"#], "serviceMonitor.tokenSecret.name"),
         ("flotilla-agent", &[], "clusterName"),
         ("flotilla-agent", &[r#"clusterName="Not A Name""#], "clusterName"),
     ];
@@ -126,7 +167,9 @@ fn charts_report_invalid_values() {
 #[test]
 fn charts_pass_the_linter() {
     let Some(helm) = helm() else { return };
-    for (chart, values) in [("flotilla", "log=info"), ("flotilla-agent", "clusterName=ottawa")] {
+    for (chart, values) in
+        [("flotilla", "log=info"), ("flotilla-manager", "log=info"), ("flotilla-agent", "clusterName=ottawa")]
+    {
         let chart = charts().join(chart);
         let linted = run(&helm, &["lint", "--strict", chart.to_str().expect("a path"), "--set", values]);
         assert!(linted.status.success(), "{}", String::from_utf8_lossy(&linted.stdout));
@@ -148,5 +191,100 @@ fn the_printed_agent_manifest_is_valid() {
         let names = is_taken(&server, "the manifest", &printed.stdout);
         assert!(names.contains("deployment.apps/karmada-agent"), "{names}");
         assert_eq!(names.contains("secret/karmada-kubeconfig"), has_secret, "{names}");
+    }
+}
+
+/// Reads manifests, without the labels that only one of the tools sets, by kind and name.
+fn comparable(manifests: &[u8]) -> BTreeMap<String, Value> {
+    let text = String::from_utf8_lossy(manifests);
+    let documents = text.split("\n---").map(|part| part.trim_start_matches("---"));
+    let parsed = documents.filter_map(|part| serde_saphyr::from_str::<Value>(part).ok().filter(Value::is_object));
+    let mut found = BTreeMap::new();
+    for mut object in parsed {
+        drop_labels(&mut object);
+        found.insert(format!("{}/{}", object["kind"], object["metadata"]["name"]), object);
+    }
+    found
+}
+
+fn drop_labels(value: &mut Value) {
+    if let Some(labels) = value.get_mut("labels").and_then(Value::as_object_mut) {
+        for key in ["helm.sh/chart", "app.kubernetes.io/managed-by", "karmada.io/bootstrapping", "app"] {
+            labels.remove(key);
+        }
+    }
+    match value {
+        Value::Object(map) => map.values_mut().for_each(drop_labels),
+        Value::Array(items) => items.iter_mut().for_each(drop_labels),
+        _ => {}
+    }
+}
+
+#[test]
+fn init_installs_the_manifests_of_the_chart() {
+    let Some(helm) = helm() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, name).expect("written");
+        path.display().to_string()
+    };
+    let (certificate, key) = (file("crt"), file("key"));
+    let etcd_flags = [
+        "--karmada-apiserver-replicas=3",
+        "--external-etcd-servers=https://a:2379,https://b:2379",
+        "--external-etcd-key-prefix=/p",
+        &format!("--external-etcd-ca-cert-path={certificate}"),
+        &format!("--external-etcd-client-cert-path={certificate}"),
+        &format!("--external-etcd-client-key-path={key}"),
+        &format!("--ca-cert-file={certificate}"),
+        &format!("--ca-key-file={key}"),
+    ];
+    let etcd_values = [
+        "replicas=3",
+        r#"storage={"type":"etcd","etcd":{"servers":["https://a:2379","https://b:2379"],"prefix":"/p","tlsSecret":"etcd-cert"}}"#,
+        r#"pkiSecret="karmada-cert""#,
+    ];
+    let claim_flags = [
+        "--etcd-storage-mode=PVC",
+        "--storage-classes-name=fast",
+        "--etcd-pvc-size=7Gi",
+        "--cert-external-ip=10.0.0.9",
+        "--karmada-apiserver-extra-args=--event-ttl=60",
+        "--image-pull-secrets=pull",
+        "--etcd-node-selector-labels=disk=ssd",
+        "--karmada-apiserver-priority-class=high",
+    ];
+    let claim_values = [
+        r#"storage={"embedded":{"storageClassName":"fast","size":"7Gi"}}"#,
+        r#"tlsNames=["10.0.0.9"]"#,
+        r#"extraArgs=["--event-ttl=60"]"#,
+        r#"imagePullSecrets=[{"name":"pull"}]"#,
+        r#"nodeSelector={"disk":"ssd"}"#,
+        r#"priorityClassName="high""#,
+    ];
+    let host_values = [
+        r#"storage={"embedded":{"volume":"hostPath","hostPath":"/d"}}"#,
+        r#"podSecurityContext={"runAsUser":0,"runAsGroup":0,"runAsNonRoot":null,"fsGroup":null}"#,
+    ];
+    let table: [(&[&str], &[&str]); 3] =
+        [(&["--etcd-data=/d"], &host_values), (&claim_flags, &claim_values), (&etcd_flags, &etcd_values)];
+    for (flags, values) in table {
+        let common = [r#"fullnameOverride="karmada-apiserver""#, r#"service={"type":"NodePort","nodePort":32443}"#];
+        let chart = charts().join("flotilla");
+        let mut arguments = vec!["template", "karmada-apiserver", chart.to_str().expect("a path")];
+        arguments.extend(["--namespace", "karmada-system"]);
+        arguments.extend(common.iter().chain(values).flat_map(|value| ["--set-json", value]));
+        let rendered = run(&helm, &arguments);
+        assert!(rendered.status.success(), "{values:?}: {}", String::from_utf8_lossy(&rendered.stderr));
+        let printed = run(&binary(), &[&["init", "--print-manifest-only"], flags].concat());
+        assert!(printed.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&printed.stderr));
+        let (chart, mut own) = (comparable(&rendered.stdout), comparable(&printed.stdout));
+        // The chart leaves the namespace and the secrets to the user.
+        own.retain(|key, _| !key.starts_with("\"Namespace") && !key.starts_with("\"Secret"));
+        assert_eq!(own.keys().collect::<Vec<_>>(), chart.keys().collect::<Vec<_>>(), "{flags:?}");
+        for (key, object) in &own {
+            assert_eq!(object, &chart[key], "{flags:?}: {key}");
+        }
     }
 }

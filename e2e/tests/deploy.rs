@@ -117,6 +117,21 @@ fn servers_of_the_compose_file_start_on_its_etcd_nodes_and_share_their_keys() {
 }
 
 #[test]
+fn the_manager_of_its_compose_file_starts() {
+    let compose: Value = serde_saphyr::from_str(&read("compose/manager.yaml")).expect("YAML");
+    let service = &compose["services"]["manager"];
+    assert_eq!(strings(&service["entrypoint"]), ["flotilla", "manager"]);
+    let kept =
+        |argument: &String| !["--bind=", "--data-dir=", "--advertise-url="].iter().any(|own| argument.starts_with(own));
+    let arguments: Vec<String> = strings(&service["command"]).into_iter().filter(kept).collect();
+    assert!(arguments.iter().any(|argument| argument.starts_with("--tls-san=")));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let directory = tempfile::tempdir().expect("a directory");
+    let manager = Flotilla::start_manager(directory.path(), 0, &arguments);
+    assert!(manager.kubectl(&["get", "karmadas", "-A"]).status.success());
+}
+
+#[test]
 fn the_compose_file_names_only_existing_files() {
     let compose = compose();
     let services = compose["services"].as_object().expect("services");

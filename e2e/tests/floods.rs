@@ -1,14 +1,14 @@
 //! Clients that hold connections, bodies, lists and watches without using them do not harm others.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use e2e::eventually::eventually;
+use e2e::flood_figures::observe;
 use e2e::flotilla::Flotilla;
 use e2e::raw_client::{RawClient, RawConnection};
 use serde_json::json;
-
-/// Generous: debug builds on busy machines take seconds where a release takes milliseconds.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 const TOKENS: &str = "one-token,one,1
 two-token,two,2
@@ -35,18 +35,9 @@ fn start(folder: &Path, arguments: &[&str]) -> (Flotilla, RawClient) {
     (server, client)
 }
 
-/// Resident memory in KiB.
-fn resident(server: &Flotilla) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the process");
-    let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
-}
-
 fn assert_served(client: &RawClient) {
-    let started = Instant::now();
     let answer = client.get("/api/v1/namespaces/default").expect("an answer");
     assert_eq!(answer.code, 200, "{}", answer.body);
-    assert!(started.elapsed() < ANSWER_MAX, "took {:?}", started.elapsed());
 }
 
 #[test]
@@ -59,14 +50,16 @@ fn silent_connections_are_closed_while_others_are_served() {
         .split_whitespace()
         .collect();
     assert_eq!(files[0], files[1], "the soft limit on open files is raised to the hard limit");
-    let mut silent: Vec<RawConnection> = Vec::new();
-    for beginning in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost"].iter().cycle().take(400) {
-        let mut connection = client.connect().expect("a handshake");
-        connection.send(beginning).expect("sent");
-        silent.push(connection);
-    }
     let third = client.with_token("third-token");
-    assert_served(&third);
+    let (mut silent, _) = observe(&server, &third, "400 silent connections", || {
+        let beginnings = ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost"].iter().cycle().take(400);
+        let open = |beginning: &&str| {
+            let mut connection = client.connect().expect("a handshake");
+            connection.send(beginning).expect("sent");
+            connection
+        };
+        beginnings.map(open).collect::<Vec<RawConnection>>()
+    });
     for connection in &mut silent {
         connection.wait_closed(Duration::from_secs(90)).expect("the server closes the connection");
     }
@@ -87,81 +80,114 @@ fn stalled_lists_and_watches_take_little_memory() {
     let whole = one.get(configmaps).expect("a list");
     // The namespace also has the ConfigMap of the server's CA.
     assert_eq!(whole.json()["items"].as_array().map(Vec::len), Some(251), "streamed lists are complete");
-    let before = resident(&server);
-    let mut stalled = Vec::new();
-    // Path, Accept header, how many.
+    // The response that is not read, Accept header, number, and most growth of the server's memory in MiB. As a whole they
+    // would take 5 MB each, and YAML twice as much.
     let floods = [
-        (configmaps.to_owned(), "application/json", 60),
-        (format!("{configmaps}?watch=1"), "application/json", 60),
-        (configmaps.to_owned(), "application/json;as=Table;v=v1;g=meta.k8s.io", 30),
-        (configmaps.to_owned(), "application/yaml", 10),
-        (configmaps.to_owned(), "application/vnd.kubernetes.protobuf", 10),
+        ("lists", configmaps.to_owned(), "application/json", 60, 150),
+        ("watches", format!("{configmaps}?watch=1"), "application/json", 60, 150),
+        ("tables", configmaps.to_owned(), "application/json;as=Table;v=v1;g=meta.k8s.io", 30, 150),
+        ("YAML lists", configmaps.to_owned(), "application/yaml", 10, 150),
+        ("protobuf lists", configmaps.to_owned(), "application/vnd.kubernetes.protobuf", 10, 150),
     ];
-    for (path, accept, count) in floods {
-        for _ in 0..count {
-            let mut connection = one.connect().expect("a handshake");
+    let mut held = Vec::new();
+    for (what, path, accept, count, growth_max) in floods {
+        let title = format!("{count} stalled {what} of 5 MB");
+        let (stalled, figures) = observe(&server, &third, &title, || {
             let accept = format!("accept: {accept}\r\n");
-            connection.send(&one.request_text("GET", &path, &accept, "")).expect("sent");
-            stalled.push(connection);
-        }
-        assert_served(&third);
+            let stall = |_| {
+                let mut connection = one.connect().expect("a handshake");
+                connection.send(&one.request_text("GET", &path, &accept, "")).expect("sent");
+                connection
+            };
+            (0..count).map(stall).collect::<Vec<RawConnection>>()
+        });
+        assert!(figures.grown_mib() < growth_max, "{title} took {} MiB", figures.grown_mib());
+        held.push(stalled);
     }
-    // The figure is the highest of several, since the server works on the requests while it is read.
-    let during = (0..30).map(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        resident(&server)
-    });
-    let during = during.max().expect("figures");
-    let grown = during.saturating_sub(before) / 1024;
-    println_figure(&format!(
-        "170 stalled responses of 5 MB: {} MiB before, {} MiB during, {} KiB each",
-        before / 1024,
-        during / 1024,
-        during.saturating_sub(before) / 170
-    ));
-    // Each response held as a whole would be more than 850 MB.
-    assert!(grown < 250, "stalled clients took {grown} MiB");
     assert_served(&third);
-    drop(stalled);
 }
 
 #[test]
 fn bodies_that_never_come_stop_neither_writes_nor_heartbeats() {
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let (_server, client) = start(folder.path(), &[]);
+    let (server, client) = start(folder.path(), &[]);
     let configmaps = "/api/v1/namespaces/default/configmaps";
-    let mut held = Vec::new();
-    for token in ["one-token", "two-token"] {
-        let user = client.with_token(token);
-        for _ in 0..160 {
+    let (third, agent) = (client.with_token("third-token"), client.with_token("agent-token"));
+    let (held, _) = observe(&server, &third, "320 bodies that never come", || {
+        let users = ["one-token", "two-token"].into_iter().flat_map(|token| std::iter::repeat_n(token, 160));
+        let begin = |token| {
+            let user = client.with_token(token);
             let mut connection = user.connect().expect("a handshake");
             let header = "content-type: application/json\r\ncontent-length: 1000\r\n";
             connection.send(&user.request_text("POST", configmaps, header, "{")).expect("sent");
-            held.push(connection);
-        }
-    }
-    let (third, agent) = (client.with_token("third-token"), client.with_token("agent-token"));
+            connection
+        };
+        users.map(begin).collect::<Vec<RawConnection>>()
+    });
     // Agents may renew the lease of their own cluster only.
     let leases = "/apis/coordination.k8s.io/v1/namespaces/karmada-cluster/leases";
     let lease = agent.post(leases, &json!({"metadata": {"name": "m1"}})).expect("an answer");
     assert_eq!(lease.code, 201, "{}", lease.body);
     let mut lease = lease.json();
-    let mut took = Vec::new();
-    for index in 0..50 {
-        let started = Instant::now();
-        let written = third.post(configmaps, &json!({"metadata": {"name": format!("w{index}")}})).expect("an answer");
-        took.push(started.elapsed());
-        assert_eq!(written.code, 201, "{}", written.body);
+    for index in 0..10 {
         lease["spec"] = json!({"renewTime": format!("2026-01-01T00:00:{index:02}.000000Z")});
         let renewed = agent.ask("PUT", &format!("{leases}/m1"), "application/json", &lease.to_string());
         let renewed = renewed.expect("an answer");
         assert_eq!(renewed.code, 200, "{}", renewed.body);
         lease = renewed.json();
     }
-    took.sort();
-    println_figure(&format!("writes during the flood: median {:?}, p99 {:?}", took[25], took[49]));
-    assert!(took[49] < ANSWER_MAX, "the slowest write took {:?}", took[49]);
     drop(held);
+}
+
+#[test]
+fn idle_watches_cost_little() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, client) = start(folder.path(), &[]);
+    let (one, third) = (client.with_token("one-token"), client.with_token("third-token"));
+    let path = "/api/v1/namespaces/default/services?watch=1&resourceVersion=0&timeoutSeconds=600";
+    let (held, figures) = observe(&server, &third, "300 idle watches", || {
+        let watch = |_| {
+            let mut connection = one.connect().expect("a handshake");
+            connection.send(&one.request_text("GET", path, "", "")).expect("sent");
+            connection
+        };
+        (0..300).map(watch).collect::<Vec<RawConnection>>()
+    });
+    assert!(figures.grown_mib() < 100, "{figures:?}");
+    drop(held);
+}
+
+/// The cap on connections is below the limit on files, so the server runs out of files only when that limit is lowered
+/// while it runs, or when something else opens files.
+#[test]
+fn a_server_without_free_files_logs_it_once_and_recovers() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, client) = start(folder.path(), &[]);
+    let third = client.with_token("third-token");
+    assert_served(&third);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("open files").count();
+    let limit = |files: usize| {
+        let files = format!("--nofile={files}:");
+        Command::new("prlimit").args(["--pid", &server.pid().to_string(), &files]).status()
+    };
+    match limit(open + 20) {
+        Ok(status) if status.success() => {}
+        _ => return test_skip::skip(format_args!("prlimit cannot lower the limit on open files")),
+    }
+    // Handshakes do not complete any more, so these only connect.
+    let held: Vec<_> = (0..60).map(|_| std::net::TcpStream::connect(("127.0.0.1", server.port()))).collect();
+    assert!(held.iter().all(Result::is_ok));
+    let refusals = || server.log().matches("cannot accept a connection").count();
+    eventually("the server reports it", Duration::from_secs(30), || refusals() > 0);
+    let start = Instant::now();
+    // The period of the log is the point of this test, so it is a time and not a condition.
+    std::thread::sleep(Duration::from_secs(3));
+    let lines_max = 1 + start.elapsed().as_secs() as usize / 10 + 1;
+    assert!(refusals() <= lines_max, "{} lines in {:?}", refusals(), start.elapsed());
+    drop(held);
+    eventually("the server accepts connections again", Duration::from_secs(60), || {
+        third.get("/api/v1/namespaces/default").is_ok_and(|answer| answer.code == 200)
+    });
 }
 
 #[test]
@@ -175,9 +201,12 @@ fn a_user_gets_only_so_many_watches() {
         let mut connection = one.connect().expect("a handshake");
         let long = path.replace("timeoutSeconds=1", "timeoutSeconds=600");
         connection.send(&one.request_text("GET", &long, "", "")).expect("sent");
+        // The server counts a watch before it answers, so the next one finds this one counted.
+        let header = connection.read_header().expect("a header");
+        assert!(header.starts_with("HTTP/1.1 200"), "{header}");
         held.push(connection);
     }
-    e2e::eventually::eventually("the sixth watch is refused", Duration::from_secs(30), || {
+    eventually("the sixth watch is refused", Duration::from_secs(30), || {
         let refused = one.get(path).expect("an answer");
         refused.code == 429 && refused.headers.to_ascii_lowercase().contains("retry-after")
     });
@@ -199,10 +228,4 @@ fn anonymous_callers_do_not_choose_metric_labels() {
     let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
     assert!(!metrics.contains("invented"), "labels come from served resources only");
     assert!(metrics.contains("resource=\"clusterrolebindings\""), "honest series are there");
-}
-
-/// Figures go to the test's output, where a person reads them.
-fn println_figure(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,64 +1,55 @@
 //! Every command the testbed prints as a hint is extracted from its output and run as it is.
 //!
-//! `e2e/testdata/hints.txt` lists all hints; each must have been printed and run here, except those in `NOT_RUN`.
+//! `e2e/testdata/hints.txt` lists all hints; each must have been printed and run here. Exceptions: `prepare` is run with
+//! `--dry-run`, because a test must not install packages, and the hints about containers and the console need a host and a
+//! program that have them.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
 use e2e::eventually::eventually;
 use e2e::fleet::text;
-use e2e::flotilla::{binary, programs};
 use e2e::light_member::LightMember;
+use e2e::pasted::{PasteShell, PrintedCommands, hint, hints};
 use e2e::testbed::{CROSSING, Testbed};
+use serde_json::Value;
 
-/// Hints that depend on the host, with the reason why they may not be seen or are not run as printed.
-const NOT_RUN: [(&str, &str); 6] = [
-    ("unjoin MEMBER --force", "fails: `down --delete` prints it when the Cluster is already gone"),
-    ("prepare --provisioner lxd", "printed only where LXD does not run; would install packages"),
-    ("prepare --runtime containerd", "printed only where containers cannot run; would install packages"),
-    ("up --runtime containerd", "printed only where containers can run"),
-    ("up --runtime simulated", "printed only where containers can run"),
-    ("image distribute FILE -t IMAGE", "printed only where containers can run"),
-];
+/// Printed only where the host can run containers; elsewhere the test says that it skips them.
+const OF_CONTAINERS: [&str; 3] =
+    ["up --runtime containerd", "up --runtime simulated", "image distribute FILE -t IMAGE"];
 
-/// Runs commands as a user would, and records which hints they were.
-struct Shell {
-    path: String,
-    /// Without a testbed: a hint that does not name its testbed fails.
-    home: PathBuf,
-    seen: RefCell<BTreeSet<String>>,
-    _directory: tempfile::TempDir,
+/// Folders of the daemons that run system containers, and of the network plugins of containers.
+const DAEMONS: [&str; 3] = ["/var/lib/lxd", "/var/snap/lxd", "/var/lib/incus"];
+const NETWORK_PLUGINS: [&str; 4] = ["/opt/cni", "/usr/lib/cni", "/usr/libexec/cni", "/usr/local/lib/cni"];
+
+const UNPLACED: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: unplaced, namespace: default}
+spec:
+  selector: {matchLabels: {app: unplaced}}
+  template:
+    metadata: {labels: {app: unplaced}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: unplaced, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: unplaced}]
+  placement: {clusterAffinity: {clusterNames: [nowhere]}}
+";
+
+/// Runs hints and records which they were.
+struct Hints {
+    shell: PasteShell,
+    printed: PrintedCommands,
 }
 
-impl Shell {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let (home, bin) = (directory.path().join("home"), directory.path().join("bin"));
-        std::fs::create_dir_all(&home).expect("a directory");
-        std::fs::create_dir_all(&bin).expect("a directory");
-        std::os::unix::fs::symlink(binary(), bin.join("flotilla")).expect("a link");
-        std::os::unix::fs::symlink(programs().join("kubectl"), bin.join("kubectl")).expect("a link");
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-        Self { path, home, seen: RefCell::default(), _directory: directory }
-    }
-
-    fn try_run(&self, line: &str) -> Output {
-        let mut command = Command::new("sh");
-        command.args(["-c", line]).env("PATH", &self.path).env("HOME", &self.home);
-        command.env_remove("KUBECONFIG").env_remove("FLOTILLA_HOME").stdin(Stdio::null());
-        command.output().expect("a shell runs")
-    }
-
-    /// Runs a hint, which must succeed and find its testbed. Returns its output.
+impl Hints {
     #[track_caller]
     fn run(&self, line: &str) -> String {
-        let output = self.try_run(line);
-        let said = text(&output);
-        assert!(output.status.success(), "{line}: {said}");
-        assert!(!said.contains("no testbed found"), "{line}: {said}");
-        self.record(line);
+        let said = self.shell.run(line);
+        self.printed.record(line);
         said
     }
 
@@ -67,48 +58,44 @@ impl Shell {
         let mut last = String::new();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually(line, CROSSING, || {
-                let output = self.try_run(line);
+                let output = self.shell.try_run(line);
                 last = text(&output);
                 output.status.success()
             });
         }));
         outcome.unwrap_or_else(|_| panic!("{line}: {last}"));
-        self.record(line);
+        self.printed.record(line);
     }
 
-    fn record(&self, line: &str) {
-        let known = patterns().into_iter().find(|pattern| is_like(line, pattern));
-        self.seen.borrow_mut().extend(known);
+    /// Runs `flotilla COMMAND` on a host without these folders; it must fail. Returns its output.
+    fn refused_without(&self, folders: &[&str], command: &str) -> String {
+        let existing: Vec<&str> = folders.iter().copied().filter(|folder| Path::new(folder).exists()).collect();
+        let line = match existing.is_empty() {
+            true => format!("flotilla {command}"),
+            false => {
+                let hidden = existing.iter().map(|folder| format!("mount -t tmpfs tmpfs {folder} && "));
+                format!("unshare --mount sh -c '{}flotilla {command}'", hidden.collect::<String>())
+            }
+        };
+        let output = self.shell.try_run(&line);
+        assert!(!output.status.success(), "{line}: {}", text(&output));
+        text(&output)
     }
-}
 
-fn patterns() -> Vec<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hints.txt");
-    let listed = std::fs::read_to_string(file).expect("the list of hints");
-    listed.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned).collect()
-}
+    /// Runs `why` on an object with a problem, which it reports by its exit code.
+    fn explain(&self, line: &str) {
+        let output = self.shell.try_run(line);
+        assert_eq!(output.status.code(), Some(3), "{line}: {}", text(&output));
+        self.printed.record(line);
+    }
 
-/// Compares a command line with a pattern whose words in capitals and numbers stand for any word.
-fn is_like(line: &str, pattern: &str) -> bool {
-    let Some(line) = line.strip_prefix("flotilla ") else { return false };
-    let select = ["--home", "--name", "--kubeconfig"];
-    let words: Vec<&str> = line.split(' ').collect();
-    let end = words.iter().position(|word| select.contains(word)).unwrap_or(words.len());
-    let pattern: Vec<&str> = pattern.split(' ').collect();
-    let any = |word: &str| word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == ':');
-    // Optional flags may follow.
-    end >= pattern.len()
-        && (end == pattern.len() || words[pattern.len()].starts_with("--"))
-        && pattern.iter().zip(&words).all(|(wanted, word)| any(wanted) || wanted == word)
-        && !(end > pattern.len() && ["up", "down"].contains(&words[0]))
-}
-
-/// Returns the commands in backquotes, and those on lines of their own.
-fn hints(output: &str) -> Vec<String> {
-    let is_command = |text: &&str| ["flotilla ", "kubectl ", "export "].iter().any(|start| text.starts_with(start));
-    let quoted = output.split('`').skip(1).step_by(2).filter(is_command);
-    let lines = output.lines().filter_map(|line| line.strip_prefix("  ")).filter(is_command);
-    quoted.chain(lines).map(str::to_owned).collect()
+    /// Runs a hint to prepare the host without changing it: it lists what it would do.
+    fn run_dry(&self, line: &str) {
+        let output = self.shell.try_run(&format!("{line} --dry-run"));
+        let said = text(&output);
+        assert!(said.contains("This host is ") && !said.contains("could not fix"), "{line}: {said}");
+        self.printed.record(line);
+    }
 }
 
 /// Returns the commands a demo prints, with their here documents.
@@ -129,25 +116,8 @@ fn demo_commands(output: &str) -> Vec<String> {
     commands
 }
 
-#[track_caller]
-fn hint(output: &str, start: &str) -> String {
-    let found = hints(output).into_iter().find(|hint| hint.starts_with(start));
-    found.unwrap_or_else(|| panic!("no hint {start:?} in: {output}"))
-}
-
 #[test]
-fn hints_are_recognised() {
-    let output =
-        "ready.\n\n  export KUBECONFIG=/k\n  kubectl get clusters\n\n`flotilla status --name x` shows it, `a b` not.";
-    let expected = ["flotilla status --name x", "export KUBECONFIG=/k", "kubectl get clusters"];
-    assert_eq!(hints(output), expected);
-    assert!(is_like("flotilla fault m1 heal --home /x --name y", "fault MEMBER FAULT"));
-    assert!(is_like(
-        "flotilla expose a -C b --pod c=d --port 8:9 --home /x",
-        "expose FORWARD -C MEMBER --pod POD --port 1:2"
-    ));
-    assert!(!is_like("flotilla down --delete --name y", "down") && is_like("flotilla down --name y", "down"));
-    assert!(!is_like("flotilla up --runtime simulated", "up"));
+fn the_commands_of_a_demo_include_their_documents() {
     let demo = "# x\n$ kubectl apply -f - <<EOF\nkind: A\nEOF\ncreated\n$ kubectl get a\n";
     assert_eq!(demo_commands(demo), ["kubectl apply -f - <<EOF\nkind: A\nEOF", "kubectl get a"]);
 }
@@ -158,7 +128,7 @@ fn output_of(bed: &Testbed, words: &[&str]) -> String {
 
 #[test]
 fn every_printed_command_runs_as_it_is() {
-    let shell = Shell::new();
+    let shell = Hints { shell: PasteShell::default(), printed: PrintedCommands::listed("hints.txt") };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let bed = Testbed::at(directory.path(), "hints");
     let ready = bed.bring_up(&[]);
@@ -166,8 +136,13 @@ fn every_printed_command_runs_as_it_is() {
     for line in hints(&ready).iter().filter(|line| line.starts_with("kubectl ")) {
         shell.run(&format!("{export}; {line}"));
     }
-    for start in ["flotilla demo", "flotilla status", "flotilla console"] {
+    for start in ["flotilla demo", "flotilla status"] {
         shell.run(&hint(&ready, start));
+    }
+    let has_console = !ready.contains("built without the console");
+    match has_console {
+        true => drop(shell.run(&hint(&ready, "flotilla console"))),
+        false => test_skip::skip("the program was built without the console; `flotilla console` is not run"),
     }
     let stopped = shell.run(&hint(&ready, "flotilla down"));
     let status = output_of(&bed, &["status"]);
@@ -183,20 +158,98 @@ fn every_printed_command_runs_as_it_is() {
     let member = LightMember::start(&[]);
     let cluster = format!("--cluster=east={}", member.kubeconfig.display());
     shell.run(&hint(&output_of(&bed, &["up", &cluster]), "flotilla join"));
+    shell.run(&hint(&output_of(&bed, &["remove-member", "member2", "--timeout=0s"]), "flotilla unjoin"));
+    bed.run_ok(&["up"]);
     shell.run(&hint(&output_of(&bed, &["up", "--members=2"]), "flotilla remove-member"));
     play_demos(&shell, &bed);
-    switch_runtime(&shell, &bed);
+    repairs_of_doctor(&shell, &bed);
+    let can_run_containers = switch_runtime(&shell, &bed);
+    let managed = bed.run_ok(&["up", "--manager", "--manager-port=0"]);
+    assert!(shell.run(&hint(&managed, "flotilla instance list")).contains("second"));
     shell.run(&hint(&output_of(&bed, &["up", "--port=1"]), "flotilla down --delete"));
     assert!(!bed.directory().exists());
 
-    let seen = shell.seen.borrow();
-    let is_run = |pattern: &String| seen.contains(pattern) || NOT_RUN.iter().any(|(known, _)| known == pattern);
-    let missing: Vec<String> = patterns().into_iter().filter(|pattern| !is_run(pattern)).collect();
-    assert!(missing.is_empty(), "not printed and run: {missing:?}; seen: {seen:?}");
+    hosts_can_be_prepared(&shell, directory.path());
+
+    let mut missing = shell.printed.missing();
+    missing.retain(|pattern| can_run_containers || !OF_CONTAINERS.contains(&pattern.as_str()));
+    missing.retain(|pattern| has_console || pattern != "console");
+    assert!(missing.is_empty(), "not printed and run: {missing:?}");
+}
+
+/// Refusals on a host without the programs name the command that installs them.
+fn hosts_can_be_prepared(shell: &Hints, home: &Path) {
+    let up = |flags: &str| format!("up {flags} --name unprepared --home {} --port 0 --member-port 0", home.display());
+    let refused = shell.refused_without(&DAEMONS, &up("--provisioner lxd"));
+    shell.run_dry(&hint(&refused, "flotilla prepare --provisioner lxd"));
+    let refused = shell.refused_without(&NETWORK_PLUGINS, &up("--runtime containerd"));
+    shell.run_dry(&hint(&refused, "flotilla prepare --runtime containerd"));
+    assert!(!home.join("unprepared").exists(), "a refused testbed left its directory");
+}
+
+/// The repairs that `doctor` prints, each for the problem it is for.
+fn repairs_of_doctor(shell: &Hints, bed: &Testbed) {
+    let plane = bed.config("karmada-apiserver").display().to_string();
+    let kubectl = |words: &str| shell.shell.run(&format!("kubectl --kubeconfig {plane} {words}"));
+    shell.shell.run(&format!("flotilla cordon member1 --kubeconfig {plane}"));
+    repair(shell, bed, "", "member1 is cordoned");
+    bed.run_ok(&["fault", "member1", "unschedulable"]);
+    repair(shell, bed, "", "member1 has no schedulable node");
+    bed.run_ok(&["fault", "member1", "heal"]);
+
+    bed.apply(UNPLACED);
+    repair(shell, bed, "", "Deployment default/unplaced is not scheduled to any cluster");
+    kubectl("delete deployment,propagationpolicy unplaced");
+
+    // A control plane that is examined by its kubeconfig is not known to be a testbed.
+    kubectl("-n karmada-cluster delete secret member1");
+    let file = bed.config("member1").display().to_string();
+    let joined = repair(shell, bed, &plane, "member1 has no credentials").replace("FILE-OF-member1", &file);
+    joined.split(" && ").for_each(|command| drop(shell.run(command)));
+
+    // A member renews an expired certificate when it starts again.
+    let certificate = bed.directory().join("data/member1/pki/apiserver.crt");
+    std::fs::write(&certificate, expired_certificate()).expect("it can be written");
+    let restart = repair(shell, bed, "", "has expired");
+    restart.split(" && ").for_each(|command| shell.printed.record(command));
+    bed.wait_ready("member1", "True");
+    assert!(!text(&bed.flotilla(&["doctor"])).contains("has expired"), "the certificate was not renewed");
+}
+
+fn expired_certificate() -> String {
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("valid parameters");
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    params.self_signed(&key).expect("a certificate").pem()
+}
+
+/// Waits for a finding, and runs its repair unless something has to be filled in. Returns the repair.
+fn repair(shell: &Hints, bed: &Testbed, kubeconfig: &str, problem: &str) -> String {
+    let mut command = None;
+    eventually(&format!("doctor finds {problem:?}"), CROSSING, || {
+        let output = match kubeconfig {
+            "" => bed.flotilla(&["doctor", "-o", "json"]),
+            file => shell.shell.try_run(&format!("flotilla doctor -o json --kubeconfig {file}")),
+        };
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        let named = |finding: &Value| format!("{} {}", finding["subject"], finding["what"]).replace('"', "");
+        let found = findings.into_iter().find(|finding| named(finding).contains(problem));
+        command = found.and_then(|finding| finding["command"].as_str().map(str::to_owned));
+        command.is_some()
+    });
+    let command = command.unwrap_or_default();
+    if command.starts_with("flotilla why ") {
+        shell.explain(&command);
+    } else if !command.contains("FILE-OF-") {
+        shell.run(&command);
+    }
+    command
 }
 
 /// The commands of a demo lead to the same result when they are typed.
-fn play_demos(shell: &Shell, bed: &Testbed) {
+fn play_demos(shell: &Hints, bed: &Testbed) {
     for demo in ["overrides", "flask", "failover"] {
         let output = bed.flotilla(&["demo", demo]);
         assert!(output.status.success(), "demo {demo}: {}", text(&output));
@@ -211,13 +264,13 @@ fn play_demos(shell: &Shell, bed: &Testbed) {
     }
 }
 
-/// The hints that change the runtime, where the host can run containers.
-fn switch_runtime(shell: &Shell, bed: &Testbed) {
+/// The hints that change the runtime; false where the host cannot run containers.
+fn switch_runtime(shell: &Hints, bed: &Testbed) -> bool {
     let status = output_of(bed, &["status"]);
     if !status.contains("up --runtime containerd") {
         assert!(hint(&status, "flotilla prepare").contains("--runtime containerd"), "{status}");
         test_skip::skip("containers cannot run here; the hint to switch to them is not run");
-        return;
+        return false;
     }
     let switched = shell.run(&hint(&status, "flotilla up --runtime containerd"));
     let runtime = "-o=jsonpath={.items[*].status.nodeInfo.containerRuntimeVersion}";
@@ -228,4 +281,5 @@ fn switch_runtime(shell: &Shell, bed: &Testbed) {
     let distribute = demo_commands(&demo).into_iter().find(|line| line.contains("image distribute"));
     shell.run(&distribute.expect("the image is distributed"));
     shell.run(&hint(&switched, "flotilla up --runtime simulated"));
+    true
 }

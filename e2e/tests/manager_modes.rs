@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use e2e::flotilla::{Flotilla, kubectl};
+use e2e::karmada_plane::KarmadaPlane;
 use e2e::manager::{ManagerProcess, eventually, ready, text};
 use serde_json::{Value, json};
 
@@ -97,7 +98,7 @@ fn an_unreachable_import_fails_clearly_and_is_deleted_quickly() {
     let file = plane.kubeconfig.display().to_string();
     // Addresses of the manager's machine are refused without the flag.
     let strict = ManagerProcess::start(&[]);
-    let refused = strict.flotilla(&["instance", "import", "old", "--from", &file, "--wait", "3s"]);
+    let refused = strict.flotilla(&["instance", "import", "old", "--from", &file, "--wait", "30s"]);
     assert!(!refused.status.success() && text(&refused).contains("--allow-loopback-endpoints"), "{}", text(&refused));
     drop(strict);
 
@@ -110,4 +111,46 @@ fn an_unreachable_import_fails_clearly_and_is_deleted_quickly() {
     let deleted = manager.flotilla(&["instance", "delete", "old"]);
     assert!(deleted.status.success(), "{}", text(&deleted));
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_real_karmada_is_imported_and_operated() {
+    let Some(karmada) = KarmadaPlane::start() else { return };
+    let manager = ManagerProcess::start(&["--allow-loopback-endpoints"]);
+    let flat = kubectl(&karmada.kubeconfig(), &["config", "view", "--flatten", "--raw"]);
+    assert!(flat.status.success(), "{}", text(&flat));
+    let file = manager.directory.path().join("karmada.config");
+    std::fs::write(&file, &flat.stdout).expect("written");
+    let imported = manager.flotilla(&["instance", "import", "real", "--from", &file.display().to_string()]);
+    assert!(imported.status.success(), "{}\n{}", text(&imported), manager.server.log());
+    let instance = manager.wait_for("real", "Completed");
+    assert_eq!(instance["status"]["mode"], "imported");
+    let endpoint = instance["status"]["endpoint"].as_str().expect("an endpoint").to_owned();
+    let proxied = |arguments: &[&str]| manager.kubectl(&[&["--server", &endpoint], arguments].concat());
+    assert!(proxied(&["get", "clusters"]).status.success());
+    // Its own webhook answers for objects that come through the manager.
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]},
+    });
+    let path = manager.directory.path().join("policy.json");
+    std::fs::write(&path, policy.to_string()).expect("written");
+    let path = path.display().to_string();
+    let created = proxied(&["create", "-f", &path]);
+    assert!(created.status.success(), "{}", text(&created));
+    let created = proxied(&["create", "deployment", "web", "--image=nginx"]);
+    assert!(created.status.success(), "{}", text(&created));
+    let bound = || match karmada.ask(&["get", "resourcebinding", "web-deployment", "-o", "name"]) {
+        name if name.contains("web-deployment") => Ok(()),
+        other => Err(format!("no binding: {other}")),
+    };
+    eventually(Duration::from_secs(60), bound, || manager.server.log());
+    let who = text(&proxied(&["auth", "whoami"]));
+    assert!(who.contains("flotilla:instance:admin"), "the caller acts by impersonation: {who}");
+    // Deleting the instance leaves the control plane and its objects alone.
+    let deleted = manager.flotilla(&["instance", "delete", "real"]);
+    assert!(deleted.status.success(), "{}", text(&deleted));
+    manager.wait_until_gone("real");
+    assert!(karmada.ask(&["get", "deployment", "web", "-o", "name"]).contains("web"));
 }

@@ -117,7 +117,7 @@ fn an_undialable_pull_member_is_reached_through_its_agent() {
     let (plane, member) = (Flotilla::start(), LightMember::start(&[]));
     // The control plane gets an address without a listener.
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
-    let agent = Agent::ours_beside(&plane.kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
+    let agent = Agent::ours_outside(&plane.kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
     wait_ready(&plane, "pulled");
     eventually("the way is open", LIMIT, || agent.log().contains("the tunnel to the control plane is open"));
     reach(&plane, "pulled", &member);

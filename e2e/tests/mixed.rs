@@ -128,7 +128,7 @@ impl Mixed {
         let plane = Flotilla::start();
         let agents = vec![
             Agent::ours(&plane.kubeconfig, &real[1], &[]),
-            Agent::ours_beside(&plane.kubeconfig, (CLUSTERS[3], &light[1].kubeconfig), &[]),
+            Agent::ours_outside(&plane.kubeconfig, (CLUSTERS[3], &light[1].kubeconfig), &[]),
         ];
         let mixed = Self { plane, real, light, _agents: agents };
         for pushed in [CLUSTERS[0], CLUSTERS[2]] {

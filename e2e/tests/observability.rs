@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use e2e::eventually::eventually;
 use e2e::fleet::{run, text};
-use e2e::flotilla::{Flotilla, binary};
+use e2e::flotilla::{Flotilla, binary, kubectl};
 use e2e::light_member::LightMember;
 use e2e::member;
+use e2e::raw_client::RawClient;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A descheduler with short intervals, so that tests do not wait for minutes.
 const QUICK: &[&str] = &[
+    "--profiling",
     "--descheduler",
     "--descheduling-interval=1s",
     "--unschedulable-threshold=1s",
@@ -103,6 +105,7 @@ fn metrics_usage_and_descheduling_work() {
     let plane = ObservedPlane::start();
     plane.run_web();
     metrics_have_karmadas_names(&plane);
+    profiles_are_readable_and_protected(&plane);
     usage_includes_the_cluster(&plane);
     templates_print_what_kubectl_prints(&plane);
     unschedulable_replicas_move(&plane);
@@ -175,6 +178,65 @@ fn usage_includes_the_cluster(plane: &ObservedPlane) {
     assert!(nodes.len() > 1 && nodes[1..].iter().all(|row| row[1] == "m2" && row[3].ends_with('%')), "{nodes:?}");
     let clusters = rows(&plane.flotilla(&["top", "clusters", "--no-headers"]));
     assert_eq!(clusters.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["m1", "m2"]);
+}
+
+fn profiles_are_readable_and_protected(plane: &ObservedPlane) {
+    let profile = "/debug/pprof/profile?seconds=3";
+    let kubeconfig = plane.server.kubeconfig.clone();
+    // Tried again if the other one is first.
+    let recording = std::thread::spawn(move || {
+        let mut recorded = kubectl(&kubeconfig, &["get", "--raw", profile]);
+        eventually("a profile is recorded", LIMIT, || {
+            if !recorded.status.success() {
+                recorded = kubectl(&kubeconfig, &["get", "--raw", profile]);
+            }
+            recorded.status.success()
+        });
+        recorded
+    });
+    plane.eventually("a second profile is refused", || {
+        let second = text(&plane.server.kubectl(&["get", "--raw", "/debug/pprof/profile?seconds=1"]));
+        second.contains("another CPU profile")
+    });
+    // Handshakes are the load that is recorded.
+    let anonymous = RawClient::of(&plane.server);
+    while !recording.is_finished() {
+        let _ = anonymous.get("/healthz");
+    }
+    let recorded = recording.join().expect("kubectl ends");
+    assert!(recorded.status.success(), "{}", text(&recorded));
+    let file = plane.server.data_dir.join("cpu.pprof");
+    std::fs::write(&file, &recorded.stdout).expect("written");
+    match found_on_path("go") {
+        None => test_skip::skip("go is not installed, so the format of the profile is not checked"),
+        Some(go) => {
+            let read = Command::new(go).args(["tool", "pprof", "-raw"]).arg(&file).output().expect("go runs");
+            let read = text(&read);
+            for expected in
+                ["PeriodType: cpu nanoseconds", "Period: 10000000", "samples/count cpu/nanoseconds", "tokio::"]
+            {
+                assert!(read.contains(expected), "{expected}: {}", read.chars().take(4000).collect::<String>());
+            }
+            assert!(!read.contains("perf_signal_handler"), "frames of the profiler are left out");
+        }
+    }
+
+    let fails = |arguments: &[&str], expected: &str| {
+        let answer = text(&plane.server.kubectl(arguments));
+        assert!(answer.contains(expected), "{arguments:?}: {answer}");
+    };
+    fails(&["get", "--raw", "/debug/pprof/heap"], "mimalloc");
+    fails(&["get", "--raw", "/debug/pprof/profile?seconds=1000"], "from 1 to 300");
+    fails(&["get", "--raw", "/debug/pprof/profile", "--as=ann"], "forbidden");
+    let role = ["create", "clusterrole", "profiles", "--verb=get", "--non-resource-url=/debug/pprof/*"];
+    assert!(plane.server.kubectl(&role).status.success());
+    let binding = ["create", "clusterrolebinding", "profiles", "--clusterrole=profiles", "--user=ann"];
+    assert!(plane.server.kubectl(&binding).status.success());
+    plane.eventually("the role holds", || {
+        plane.ask(&["get", "--raw", "/debug/pprof/", "--as=ann"]).contains("CPU profile")
+    });
+    let refused = anonymous.get(profile).expect("an answer").code;
+    assert!(matches!(refused, 401 | 403), "{refused}");
 }
 
 /// Compared with kubectl.

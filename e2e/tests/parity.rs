@@ -80,10 +80,13 @@ fn compare(step: &ScriptStep, servers: [&Path; 2], run: impl Fn(&Path) -> Printe
     (!same).then(|| format!("real: {real:#?}\nours: {own:#?}"))
 }
 
-/// Removes the parts a control plane has beyond Kubernetes: Karmada's groups and its two namespaces.
+/// Removes the parts a control plane has beyond Kubernetes: Karmada's groups and its two namespaces, metrics of members.
 fn without_karmada(stdout: &str) -> String {
     let is_ours = |line: &str| {
-        line.contains(".karmada.io") || line.contains("multicluster.x-k8s.io") || line.starts_with("karmada-")
+        line.contains(".karmada.io")
+            || line.contains("multicluster.x-k8s.io")
+            || line.contains("metrics.k8s.io")
+            || line.starts_with("karmada-")
     };
     stdout.split('\n').filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n")
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use e2e::eventually::eventually;
 use e2e::fleet::{CROSSING, Fleet};
 use e2e::flotilla::Flotilla;
-use e2e::member;
+use e2e::member::{self, Member};
 
-const PLACEMENTS: usize = 1000;
+/// Enough for the kill to come while most of them are on their way.
+const PLACEMENTS: usize = 400;
 
 #[test]
 fn faulty_members_do_not_delay_others() {
@@ -22,19 +23,19 @@ fn faulty_members_do_not_delay_others() {
 }
 
 #[test]
-fn a_plane_killed_during_a_thousand_placements_loses_and_repeats_nothing() {
+fn a_plane_killed_during_many_placements_loses_and_repeats_nothing() {
     let data = tempfile::tempdir().expect("a temporary directory");
     let Some(fleet) = Fleet::start_in(&["member1", "member2"], data.path()) else { return };
     everywhere(&fleet);
     let documents: String = (0..PLACEMENTS).map(|number| deployment(&format!("web-{number}"), "")).collect();
     fleet.create(&documents);
-    let present = |fleet: &Fleet, name: &str| fleet.member(name).ask(&["get", "deploy", "-o=name"]).lines().count();
+    let present = |fleet: &Fleet, name: &str| deployments(fleet.member(name));
     eventually("the placing has begun", CROSSING, || present(&fleet, "member1") > PLACEMENTS / 20);
     let Fleet { plane, members } = fleet;
     plane.kill();
     let fleet = Fleet { plane: Flotilla::start_in(data.path(), &[]), members };
     for name in ["member1", "member2"] {
-        fleet.eventually("every deployment is in every member", || present(&fleet, name) == PLACEMENTS);
+        eventually("every deployment is in every member", CROSSING * 3, || present(&fleet, name) == PLACEMENTS);
         let generations = fleet.member(name).ask(&["get", "deploy", "-o=jsonpath={.items[*].metadata.generation}"]);
         let again = generations.split_whitespace().filter(|generation| *generation != "1").count();
         assert_eq!(again, 0, "{name}: objects were applied once");
@@ -42,6 +43,14 @@ fn a_plane_killed_during_a_thousand_placements_loses_and_repeats_nothing() {
     let path = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="FullyApplied")].status}"#;
     let applied = || fleet.ask(&["get", "rb", path]).split_whitespace().filter(|status| *status == "True").count();
     fleet.eventually("every binding is applied", || applied() == PLACEMENTS);
+}
+
+/// The number of Deployments in a member. The server counts them: reading hundreds takes more CPU than placing one.
+fn deployments(member: &Member) -> usize {
+    let list = member.ask(&["get", "--raw=/apis/apps/v1/namespaces/default/deployments?limit=1"]);
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap_or_default();
+    let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+    list["items"].as_array().map_or(0, Vec::len) + rest as usize
 }
 
 fn deployment(name: &str, label: &str) -> String {

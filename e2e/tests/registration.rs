@@ -176,7 +176,8 @@ const FORBIDDEN: &[&str] = &[
 const RIGHTS: &[&str] = &[
     "cluster.karmada.io/clusters /m1: get list watch delete",
     "cluster.karmada.io/clusters/status /m1: update patch",
-    "work.karmada.io/works karmada-es-m1/: get list watch update patch delete",
+    // It creates Works with the EndpointSlices it collects; only slices of services that its cluster provides are used.
+    "work.karmada.io/works karmada-es-m1/: get list watch create update patch delete",
     "work.karmada.io/works/status karmada-es-m1/w: update patch",
     "config.karmada.io/resourceinterpretercustomizations /: get list watch",
     "/secrets karmada-cluster/m1: get patch",

@@ -185,7 +185,7 @@ fn registers_once(plane: &TokenPlane, command: &str, member: &LightMember) {
     let config = plane.directory.path().join("agent.config");
     std::fs::write(&config, member.ask(&["-n=karmada-system", "get", "secret", "karmada-kubeconfig", path]))
         .expect("a file");
-    let agent = Agent::ours_beside(&config, ("m1", &member.kubeconfig), &[]);
+    let agent = Agent::ours_outside(&config, ("m1", &member.kubeconfig), &[]);
     eventually("the cluster is ready", CROSSING, || plane.ask(&["get", "cluster", "m1", READY]) == "True");
 
     // The same cluster under another name, with a token for that name.
@@ -199,7 +199,7 @@ fn registers_once(plane: &TokenPlane, command: &str, member: &LightMember) {
     let taken = plane.register(command, &stranger, &[]);
     assert!(text(&taken).contains("cluster with name m1 already exists"), "{}", text(&taken));
     // Our agent works with the permissions granted at token creation.
-    let _agent = Agent::ours_beside(&config, ("m1", &member.kubeconfig), &[]);
+    let _agent = Agent::ours_outside(&config, ("m1", &member.kubeconfig), &[]);
     let kubeconfig = member.kubeconfig.to_str().expect("a path in UTF-8");
     let plane_config = plane.server.kubeconfig.to_str().expect("a path in UTF-8");
     let left = ["unregister", "m1", "--cluster-kubeconfig", kubeconfig, "--karmada-config", plane_config];

@@ -147,7 +147,7 @@ fn replicas_and_etcd_nodes_are_restarted_one_by_one_under_load() {
     let plane = balancer.kubeconfig(&replicas.get(0).kubeconfig, replicas.port(0));
     // The directory of the first replica is kept over its restart.
     let member = LightMember::start(&[]);
-    let agent = Agent::ours_beside(&plane, ("pulled", &member.kubeconfig), &[]);
+    let agent = Agent::ours_outside(&plane, ("pulled", &member.kubeconfig), &[]);
     let ready = r#"-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
     eventually("the member is ready", LIMIT, || {
         kubectl(&plane, &["get", "cluster", "pulled", ready]).stdout.starts_with(b"True")

@@ -15,7 +15,7 @@ use e2e::replicas::Replicas;
 
 /// For waits that depend on the speed of the machine.
 const LIMIT: Duration = Duration::from_secs(300);
-const PLACEMENTS: usize = 2000;
+const PLACEMENTS: usize = 1000;
 /// client-go's lease duration of 15 seconds, the longest poll interval, and headroom for a slow machine.
 const MOVE_LIMIT: Duration = Duration::from_secs(40);
 const MEMBERS: usize = 2;
@@ -136,7 +136,7 @@ fn a_killed_or_suspended_leader_loses_and_repeats_nothing() {
     freeze_and_wake(&replicas, second, &members);
 }
 
-/// Kills the leader during 2,000 placements. Returns the new leader.
+/// Kills the leader during 1,000 placements. Returns the new leader.
 fn kill_in_the_middle(replicas: &mut Replicas, first: usize, plane: &Path, members: &RecordedMembers) -> usize {
     let standing = (first + 1) % 3;
     let start = Instant::now();

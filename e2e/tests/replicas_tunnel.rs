@@ -40,7 +40,7 @@ fn a_pull_member_is_reached_through_every_replica_whichever_its_agent_chose() {
     let plane = balancer.kubeconfig(&replicas.get(0).kubeconfig, replicas.port(0));
     let member = LightMember::start(&[]);
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
-    let _agent = Agent::ours_beside(&plane, ("pulled", &member.kubeconfig), &nowhere);
+    let _agent = Agent::ours_outside(&plane, ("pulled", &member.kubeconfig), &nowhere);
     member.apply(POD);
     eventually("the pod runs", LIMIT, || {
         member.ask(&["get", "pod", "web", "-o=jsonpath={.status.phase}"]) == "Running"

@@ -63,7 +63,7 @@ impl SearchFleet {
         let joined = run(&binary(), &plane.kubeconfig, &["join", "pushed", "--cluster-kubeconfig", kubeconfig]);
         assert!(joined.status.success(), "{}", text(&joined));
         let flags = [QUICK_AGENT, &["--cluster-api-endpoint", "https://127.0.0.1:9"]].concat();
-        let agent = Agent::ours_beside(&plane.kubeconfig, ("pulled", &pulled.kubeconfig), &flags);
+        let agent = Agent::ours_outside(&plane.kubeconfig, ("pulled", &pulled.kubeconfig), &flags);
         let proxy = plane.data_dir.join("proxy.config");
         let config = std::fs::read_to_string(&plane.kubeconfig).expect("a kubeconfig");
         let port = format!(":{}", plane.port());
@@ -175,8 +175,21 @@ fn without_a_registry_the_plane_answers_for_itself(fleet: &SearchFleet) {
     let store =
         "  backendStore: {openSearch: {addresses: ['https://10.0.0.1:9200'], secretRef: {namespace: a, name: b}}}\n";
     let registry = format!("{}{store}", REGISTRY.trim_start());
-    let tried = member::apply(&fleet.plane.kubeconfig, &["create", "--dry-run=server", "-f", "-"], &registry);
-    assert!(tried.status.success() && text(&tried).contains("nothing is written to OpenSearch"), "{}", text(&tried));
+    // The control plane would send objects of members there, so the caller must be able to read them.
+    let create = |more: &[&str]| {
+        let arguments = [&["create", "--dry-run=server", "-f", "-"], more].concat();
+        member::apply(&fleet.plane.kubeconfig, &arguments, &registry)
+    };
+    let tried = create(&[]);
+    assert!(tried.status.success() && !text(&tried).contains("Warning"), "{}", text(&tried));
+    for line in [
+        "create clusterrole registries --verb=create --resource=resourceregistries.search.karmada.io",
+        "create clusterrolebinding registries --clusterrole=registries --user=bob",
+    ] {
+        assert!(fleet.plane.kubectl(&line.split(' ').collect::<Vec<_>>()).status.success(), "{line}");
+    }
+    let refused = create(&["--as=bob"]);
+    assert!(!refused.status.success() && text(&refused).contains("clusters/proxy"), "{}", text(&refused));
 }
 
 fn search_finds_by_path_and_labels(fleet: &SearchFleet) {
@@ -200,8 +213,10 @@ fn lists_are_merged_and_paged(fleet: &SearchFleet) {
     assert_eq!(fleet.expect_kubectl(&by_name), "pulled:both pushed:both");
     let table = fleet.expect_kubectl(&["get", "configmaps", "-l", "app=search"]);
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["NAME", "DATA", "AGE"], "{table}");
-    assert_eq!(words[1][..2], ["both", "1"], "{table}");
+    assert_eq!(words[0], ["NAME", "CLUSTER", "DATA", "AGE"], "{table}");
+    let rows: Vec<&[&str]> = words[1..].iter().map(|row| &row[..3]).collect();
+    let expected = [["both", "pulled", "1"], ["only-pulled", "pulled", "1"], ["both", "pushed", "1"]];
+    assert_eq!(rows[..3], expected, "{table}");
     let nodes = fleet.expect_kubectl(&["get", "nodes"]);
     assert!(nodes.contains("node-0") && nodes.contains("STATUS") && nodes.lines().count() >= 3, "{nodes}");
     fleet.refused(&["get", "configmaps", "--field-selector=data.k=v"], "is not a known field selector");
@@ -211,6 +226,11 @@ fn gets_name_their_member_or_report_why_not(fleet: &SearchFleet) {
     let member = r"-o=jsonpath={.metadata.annotations.resource\.karmada\.io/cached-from-cluster}";
     assert_eq!(fleet.expect_kubectl(&["get", "configmap", "only-pulled", member]), "pulled");
     assert_eq!(fleet.expect_kubectl(&["get", "configmap", "only-pushed", member]), "pushed");
+    let table = fleet.expect_kubectl(&["get", "configmap", "only-pushed"]);
+    assert!(
+        table.starts_with("NAME          CLUSTER   DATA") && table.contains("only-pushed   pushed    1"),
+        "{table}"
+    );
     fleet.refused(&["get", "configmap", "both"], "ambiguous objects in clusters [pulled, pushed]");
     fleet.refused(&["get", "configmap", "missing"], "configmaps \"missing\" not found");
     // Objects of the control plane itself are not returned.
@@ -222,21 +242,23 @@ fn watches_cover_all_members(fleet: &SearchFleet) {
     let mut watch = Command::new(programs().join("kubectl"))
         .arg("--kubeconfig")
         .arg(&fleet.proxy)
-        .args(["get", "configmaps", "-l", "app=search", "-w", "-o=name"])
+        .args(["get", "configmaps", "-l", "app=search", "-w", "--no-headers"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .expect("kubectl runs");
-    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let initial: Vec<String> = lines.by_ref().take(4).collect();
-    assert_eq!(initial.iter().filter(|line| *line == "configmap/both").count(), 2, "{initial:?}");
+    // Each row has the name and the member.
+    let rows = BufReader::new(watch.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut rows = rows.map(|row| row.split_whitespace().take(2).collect::<Vec<_>>().join(" "));
+    let initial: Vec<String> = rows.by_ref().take(4).collect();
+    assert_eq!(initial, ["both pulled", "only-pulled pulled", "both pushed", "only-pushed pushed"]);
     fleet.pulled.apply(&config_map("later-pulled"));
-    assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"));
+    assert_eq!(rows.next().as_deref(), Some("later-pulled pulled"));
     let made = member::apply(fleet.pushed.kubeconfig(), &["apply", "-f", "-"], &config_map("later-pushed"));
     assert!(made.status.success(), "{}", text(&made));
-    assert_eq!(lines.next().as_deref(), Some("configmap/later-pushed"));
+    assert_eq!(rows.next().as_deref(), Some("later-pushed pushed"));
     fleet.pulled.expect_kubectl(&["delete", "configmap", "later-pulled"]);
-    assert_eq!(lines.next().as_deref(), Some("configmap/later-pulled"), "its deletion");
+    assert_eq!(rows.next().as_deref(), Some("later-pulled pulled"), "its deletion");
     watch.kill().expect("ends");
     watch.wait().expect("ended");
 }
@@ -342,7 +364,7 @@ fn every_replica_serves_members_connected_to_another() {
     let Some(replicas) = Replicas::start(2, 1, &[]) else { return };
     let member = LightMember::start(&[]);
     let nowhere = ["--cluster-api-endpoint", "https://127.0.0.1:9"];
-    let _agent = Agent::ours_beside(&replicas.get(0).kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
+    let _agent = Agent::ours_outside(&replicas.get(0).kubeconfig, ("pulled", &member.kubeconfig), &nowhere);
     let registry = REGISTRY.replace("[pushed, pulled]", "[pulled]");
     let made = member::apply(&replicas.get(1).kubeconfig, &["apply", "-f", "-"], &registry);
     assert!(made.status.success(), "{}", text(&made));

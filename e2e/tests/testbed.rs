@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::eventually::eventually;
 use e2e::fleet::text;
+use e2e::flotilla::binary;
 use e2e::testbed::{CROSSING, Testbed};
 
 const PLANE: &str = "karmada-apiserver";
@@ -134,6 +136,47 @@ fn failures_are_repaired() {
     bed.run_ok(&["stop", "member3"]);
     bed.run_ok(&["start", "member3"]);
     bed.wait_ready("member3", "True");
+}
+
+#[test]
+fn a_manager_has_the_control_plane_and_a_second_one_as_instances() {
+    let bed = Testbed::up(&["--manager", "--manager-port=0", "--members=1", "--no-registry"]);
+    let list = text(&flotilla_at(&bed, &["instance", "list"]));
+    assert!(list.contains("testbed") && list.contains("second"), "{list}");
+    // Each instance has the members of its own control plane, and the merged kubeconfig has a context for each of them.
+    bed.wait("second", &["get", "clusters", "-o=jsonpath={.items[*].metadata.name}"], "second-member1");
+    let imported = format!("{}/instances/testbed", server_of(&bed, "manager"));
+    let clusters = ["--server", &imported, "get", "clusters", "-o=jsonpath={.items[*].metadata.name}"];
+    bed.wait("manager", &clusters, "member1");
+    let merged = std::fs::read_to_string(bed.directory().join("kubeconfig")).expect("the merged kubeconfig");
+    for context in ["manager", "second", "second-member1", "member1", PLANE] {
+        assert!(merged.contains(&format!("name: {context}\n")), "{context}: {merged}");
+    }
+    assert_eq!(bed.part("manager")["ready"], true);
+    bed.run_ok(&["logs", "--part", "manager", "--tail=1"]);
+    // A killed manager and a stopped testbed come back with their instances.
+    kill(bed.pid("manager").expect("it runs"));
+    eventually("the manager runs again", CROSSING, || bed.part("manager")["ready"] == true);
+    bed.run_ok(&["down"]);
+    assert!(TcpStream::connect(("127.0.0.1", manager_port(&imported))).is_err());
+    bed.run_ok(&["up"]);
+    bed.wait("second", &["get", "clusters", "-o=jsonpath={.items[*].metadata.name}"], "second-member1");
+    bed.run_ok(&["status"]);
+}
+
+/// Runs `flotilla` with the kubeconfig of the testbed's manager.
+fn flotilla_at(bed: &Testbed, arguments: &[&str]) -> std::process::Output {
+    let config = bed.config("manager");
+    Command::new(binary()).args(arguments).arg("--kubeconfig").arg(config).output().expect("flotilla runs")
+}
+
+fn server_of(bed: &Testbed, cluster: &str) -> String {
+    bed.ask(cluster, &["config", "view", "-o=jsonpath={.clusters[0].cluster.server}"])
+}
+
+fn manager_port(url: &str) -> u16 {
+    let authority = url.trim_start_matches("https://").split('/').next().unwrap_or_default();
+    authority.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
 #[test]
@@ -371,6 +414,45 @@ fn a_failed_start_leaves_nothing_behind_and_a_retained_one_can_be_examined() {
     let unknown = bed.flotilla(&["logs", "--part", "nosuch"]);
     assert!(text(&unknown).contains("it has supervisor, karmada, registry, member1"), "{}", text(&unknown));
     assert!(bed.run_ok(&["logs", "--part=member3-agent", "--tail=1"]).lines().count() <= 1);
+    client_commands_need_no_kubectl(&bed);
+}
+
+/// The commands of kubectl that karmadactl has, with no other program on PATH.
+fn client_commands_need_no_kubectl(bed: &Testbed) {
+    let kubeconfig = bed.config("karmada-apiserver");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(words).env("KUBECONFIG", &kubeconfig).env("PATH", "/nonexistent").env_remove("FLOTILLA_HOME");
+        command.stdin(Stdio::null()).output().expect("the program runs")
+    };
+    let check = |words: &[&str], expected: &str| {
+        let said = run(words);
+        assert!(said.status.success() && text(&said).contains(expected), "{words:?}: {}", text(&said));
+    };
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/nginx/deployment.yaml");
+    let web = web.to_str().expect("a path in UTF-8");
+    check(&["apply", "-f", web, "-C", "member1"], "deployment.apps/nginx created");
+    check(&["apply", "-f", web, "-C", "member1"], "deployment.apps/nginx unchanged");
+    check(&["create", "configmap", "settings", "--from-literal=a=b"], "configmap/settings created");
+    check(&["label", "configmap", "settings", "a=b"], "configmap/settings labeled");
+    check(&["annotate", "configmap", "settings", "a=b"], "configmap/settings annotated");
+    check(&["patch", "configmap", "settings", "-p", r#"{"data":{"a":"c"}}"#], "configmap/settings patched");
+    check(&["edit", "configmap", "settings", "--help"], "Usage:");
+    check(&["explain", "pp.spec.placement"], "FIELD: placement <Object>");
+    check(&["api-resources", "--api-group=policy.karmada.io"], "propagationpolicies");
+    check(&["api-versions"], "policy.karmada.io/v1alpha1");
+    bed.wait("member1", &["get", "deployment", "nginx", "-o=jsonpath={.status.readyReplicas}"], "2");
+    check(&["logs", "deploy/nginx", "--tail=1"], "nginx");
+    check(&["exec", "deploy/nginx", "--", "echo", "hello"], "hello");
+    let pod = run(&["get", "pods", "-s", "members", "-C", "member1", "-o", "jsonpath={.items[0].metadata.name}"]);
+    let pod = String::from_utf8_lossy(&pod.stdout).into_owned();
+    check(&["describe", "pod", &pod, "-s", "members", "-C", "member1"], "Controlled By:");
+    check(&["describe", "-f", web], "RollingUpdateStrategy:");
+    let failed = run(&["exec", "deploy/nginx", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(failed.status.code(), Some(3), "{}", text(&failed));
+    check(&["delete", "configmap", "settings"], "configmap \"settings\" deleted from default namespace");
+    let refused = run(&["create", "gizmo", "x"]);
+    assert!(text(&refused).contains("kubectl create gizmo x"), "{}", text(&refused));
 }
 
 #[test]
@@ -422,4 +504,16 @@ fn completion_knows_the_members_of_the_testbed() {
     assert!(complete(&["flotilla", "expose", "x", "-C", "w"]).contains("west"));
     assert!(complete(&["flotilla", "demo", "fl"]).contains("flask"));
     assert!(complete(&["flotilla", "status", "--name", "d"]).contains("default"));
+}
+
+/// The member restarts each time, while the testbed keeps its port.
+#[test]
+fn nodes_are_added_and_removed_repeatedly() {
+    let bed = Testbed::up(&["--members=1", "--no-registry", "--nodes=2"]);
+    for nodes in [3, 1, 4, 1, 2, 1, 3, 1] {
+        bed.run_ok(&["up", &format!("--nodes={nodes}")]);
+        let count = || bed.ask("member1", &["get", "nodes", "-o=name"]).lines().count();
+        eventually("the member has the requested nodes", CROSSING, || count() == nodes);
+    }
+    bed.run_ok(&["down", "--delete"]);
 }

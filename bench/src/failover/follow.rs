@@ -86,7 +86,7 @@ pub fn follow_plane(watches: &mut Watches, plane: &BenchPlane, sender: &Sender) 
     });
     let bindings = format!("/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings?watch=true");
     let of_bindings = sender.clone();
-    watches.follow(plane.target().clone(), bindings, move |event| tell_of_binding(&event["object"], &of_bindings));
+    watches.follow(plane.target().clone(), bindings, move |event| report_binding(&event["object"], &of_bindings));
     for cluster in OTHERS {
         let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{cluster}/works?watch=true");
         let sender = sender.clone();
@@ -101,7 +101,7 @@ pub fn follow_plane(watches: &mut Watches, plane: &BenchPlane, sender: &Sender) 
     }
 }
 
-fn tell_of_binding(binding: &Value, sender: &Sender) {
+fn report_binding(binding: &Value, sender: &Sender) {
     let name = || binding["spec"]["resource"]["name"].as_str().unwrap_or_default().to_owned();
     let is_elsewhere = |cluster: &Value| OTHERS.iter().any(|other| cluster == other);
     if list(&binding["spec"]["gracefulEvictionTasks"]).iter().any(|task| task["fromCluster"] == LOST) {

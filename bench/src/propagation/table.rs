@@ -93,7 +93,7 @@ pub fn details(results: &Results) -> String {
     let mut text = format!(
         "{} members, each a kube-apiserver on an etcd of its own that does not wait for the disk, with {who}; every \
          Deployment is duplicated to all. Karmada runs with its default settings; \"raised\" is Karmada again after its controller \
-         manager and scheduler were started anew with limits of 2,000 requests per second and four times the workers.\n\n\
+         manager and scheduler were restarted with limits of 2,000 requests per second and four times the workers.\n\n\
          Flat out, all created by 16 clients at once:\n\n{HEAD}",
         results.members
     );

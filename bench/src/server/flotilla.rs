@@ -14,6 +14,8 @@ use crate::server::{Children, POLL, Server, Side, check_alive, data_directory, f
 use crate::wire::{Identity, ServerTarget};
 use crate::{process, programs};
 
+const MANAGER: &str = "manager";
+
 pub async fn start(options: &BenchOptions, arguments: &[String]) -> anyhow::Result<Server> {
     let directory = data_directory(options)?;
     // A fixed port, so that members and clients find it after a restart.
@@ -21,6 +23,17 @@ pub async fn start(options: &BenchOptions, arguments: &[String]) -> anyhow::Resu
     let mut command = Command::new(programs::flotilla(options)?);
     command.args(["server", "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(directory.path().join("data"));
     command.args(arguments);
+    let mut children = Children::default();
+    let (target, ready_after) = run(command, directory.path(), &mut children, options.protocol).await?;
+    Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
+}
+
+/// `flotilla manager` without instances.
+pub async fn start_manager(options: &BenchOptions) -> anyhow::Result<Server> {
+    let directory = data_directory(options)?;
+    let [port] = free_ports()?;
+    let mut command = Command::new(programs::flotilla(options)?);
+    command.args([MANAGER, "--bind", &format!("127.0.0.1:{port}"), "--data-dir"]).arg(directory.path().join("data"));
     let mut children = Children::default();
     let (target, ready_after) = run(command, directory.path(), &mut children, options.protocol).await?;
     Ok(Server { side: Side::Flotilla, target, ready_after, children, directory })
@@ -34,9 +47,10 @@ async fn run(
     protocol: Protocol,
 ) -> anyhow::Result<(ServerTarget, Duration)> {
     let log = directory.join("server.log");
+    let is_manager = command.get_args().next().is_some_and(|word| word == MANAGER);
     let start = Instant::now();
     children.spawn(command, &log)?;
-    let kubeconfig = directory.join("data/karmada-apiserver.config");
+    let kubeconfig = directory.join(if is_manager { "data/manager.config" } else { "data/karmada-apiserver.config" });
     let ready = async {
         let target = wait_for_kubeconfig(&kubeconfig, protocol, children, &log).await?;
         wait_until_ready(&target, children, &log).await?;

@@ -70,6 +70,11 @@ impl Server {
         flotilla::start(options, arguments).await
     }
 
+    /// `flotilla manager` on an empty directory.
+    pub async fn start_manager(options: &BenchOptions) -> anyhow::Result<Self> {
+        flotilla::start_manager(options).await
+    }
+
     pub fn pids(&self) -> Vec<u32> {
         self.children.pids()
     }

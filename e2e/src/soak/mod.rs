@@ -24,7 +24,7 @@ use api::{Api, ApiAnswer};
 use clients::Session;
 use observe::Steps;
 use random::SeededRandom;
-use schedule::{Action, ScheduledStep, SoakPlan};
+use schedule::{Action, Engine, ScheduledStep, SoakPlan};
 use system::SoakSystem;
 use users::{RequestedState, Users};
 
@@ -103,7 +103,8 @@ async fn run_in(
         users.settle_in().await?;
     }
     let (sessions, watchers, stop_sessions) = begin_clients(plan, &system, &log, &cancel).await?;
-    let supervisor = tokio::spawn(supervise(Arc::clone(&system), Arc::clone(&run_log), cancel.clone()));
+    let supervisor =
+        tokio::spawn(supervise(Arc::clone(&system), livez(plan.engine), Arc::clone(&run_log), cancel.clone()));
     let start = Instant::now();
     let actions = tokio::spawn(do_deeds(users, steps.to_vec(), start, Arc::clone(&run_log)));
     do_faults(&system, steps, start, Duration::from_secs(plan.seconds), &run_log).await;
@@ -236,9 +237,18 @@ async fn do_fault(target: FaultTarget, fault: Fault, lasts: Duration, run_log: S
     }
 }
 
+/// A replica that is cut off from etcd reports that, as kube-apiserver does, and a restart does not repair it. A plane whose
+/// own store fails has to be restarted.
+fn livez(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Embedded => "/livez",
+        Engine::Etcd => "/livez?exclude=etcd",
+    }
+}
+
 /// Restarts programs that exited or fail their liveness check, as systemd and a kubelet would; only allowed after a
 /// disk failure.
-async fn supervise(system: Arc<SoakSystem>, run_log: SharedRunLog, cancel: CancellationToken) {
+async fn supervise(system: Arc<SoakSystem>, livez: &str, run_log: SharedRunLog, cancel: CancellationToken) {
     let mut dead = vec![0; system.replicas.len()];
     while !cancel.is_cancelled() {
         for target in system.targets.values() {
@@ -248,7 +258,7 @@ async fn supervise(system: Arc<SoakSystem>, run_log: SharedRunLog, cancel: Cance
             }
         }
         for (number, api) in system.replicas.iter().enumerate() {
-            match api.get("/livez").await {
+            match api.get(livez).await {
                 ApiAnswer::Unknown(why) if why.starts_with("500") => dead[number] += 1,
                 _ => dead[number] = 0,
             }

@@ -1,0 +1,196 @@
+//! An API server of a member that answers to harm its control plane: huge, deep or endless documents.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// The document that does the harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostileAnswer {
+    /// A list with millions of empty items.
+    EmptyItems,
+    /// A list with one object that is nested too deep.
+    DeepObject,
+    /// A watch with new objects without end.
+    WatchFlood,
+    /// Discovery with far more resources than an API has.
+    Discovery,
+}
+
+/// Serves on a port of loopback until the test ends.
+pub struct HostileApi {
+    pub port: u16,
+    harmful: Arc<AtomicUsize>,
+}
+
+/// Resources that the control plane looks at in every member.
+const RESOURCES: &[(&str, &str, bool)] =
+    &[("pods", "Pod", true), ("nodes", "Node", false), ("secrets", "Secret", true)];
+const EMPTY_ITEMS: usize = 7_000_000;
+const DISCOVERED: usize = 200_000;
+const DEEP_LEVELS: usize = 300;
+/// So many events, of 2 KiB each, count as a flood; it goes on after that.
+const FLOOD_EVENTS: usize = 5_000;
+
+type TlsStream = StreamOwned<ServerConnection, TcpStream>;
+
+impl HostileApi {
+    pub fn start(answer: HostileAnswer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (tls, harmful) = (tls_config(), Arc::new(AtomicUsize::new(0)));
+        let api = Self { port, harmful: Arc::clone(&harmful) };
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let (tls, harmful) = (Arc::clone(&tls), Arc::clone(&harmful));
+                // A client that has had enough closes the connection, and the write fails.
+                std::thread::spawn(move || drop(serve(socket, tls, answer, &harmful)));
+            }
+        });
+        api
+    }
+
+    /// Number of harmful answers that were sent, to their end or until the client closed the connection. A watch that does
+    /// not end counts once it has sent `FLOOD_EVENTS`.
+    pub fn harmful_answers(&self) -> usize {
+        self.harmful.load(Ordering::Relaxed)
+    }
+}
+
+fn tls_config() -> Arc<ServerConfig> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let certificate: CertificateDer<'static> = made.cert.der().clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("TLS versions").with_no_client_auth().with_single_cert(vec![certificate], key);
+    Arc::new(config.expect("a pair"))
+}
+
+fn serve(
+    socket: TcpStream,
+    tls: Arc<ServerConfig>,
+    answer: HostileAnswer,
+    harmful: &AtomicUsize,
+) -> std::io::Result<()> {
+    let session = ServerConnection::new(tls).map_err(std::io::Error::other)?;
+    let mut stream = BufReader::new(StreamOwned::new(session, socket));
+    let mut request = String::new();
+    stream.read_line(&mut request)?;
+    let mut line = String::new();
+    while stream.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    let is_watch = path.contains("watch=");
+    let floods = answer == HostileAnswer::WatchFlood && path.contains("/pods");
+    if path.contains("sendInitialEvents=true") && !floods {
+        let text = r#"{"kind":"Status","code":422,"reason":"Invalid","message":"no streaming lists"}"#;
+        return send(stream.get_mut(), "422 Unprocessable Entity", text);
+    }
+    let count = |ended: std::io::Result<()>, does_harm: bool| {
+        harmful.fetch_add(usize::from(does_harm), Ordering::Relaxed);
+        ended
+    };
+    let of_list = matches!(answer, HostileAnswer::EmptyItems | HostileAnswer::DeepObject);
+    match path.split('?').next().unwrap_or_default() {
+        "/readyz" | "/healthz" | "/livez" => send(stream.get_mut(), "200 OK", "ok"),
+        "/version" => send(stream.get_mut(), "200 OK", r#"{"major":"1","minor":"36","gitVersion":"v1.36.0"}"#),
+        "/api" => send(stream.get_mut(), "200 OK", &core_discovery()),
+        "/apis" => count(discovery(stream.get_mut(), answer), answer == HostileAnswer::Discovery),
+        _ if is_watch && floods => flood(stream.get_mut(), harmful),
+        // Silent until the client goes.
+        _ if is_watch => {
+            begin(stream.get_mut(), "200 OK")?;
+            stream.read(&mut [0; 1]).map(drop)
+        }
+        path if path.ends_with("/pods") => count(pods(stream.get_mut(), answer), of_list),
+        path if RESOURCES.iter().any(|(plural, ..)| path.ends_with(plural)) => send(
+            stream.get_mut(),
+            "200 OK",
+            r#"{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#,
+        ),
+        _ => send(stream.get_mut(), "404 Not Found", r#"{"kind":"Status","code":404,"reason":"NotFound"}"#),
+    }
+}
+
+fn begin(to: &mut TlsStream, status: &str) -> std::io::Result<()> {
+    write!(to, "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n")?;
+    to.flush()
+}
+
+fn send(to: &mut TlsStream, status: &str, body: &str) -> std::io::Result<()> {
+    begin(to, status)?;
+    to.write_all(body.as_bytes())?;
+    end(to)
+}
+
+fn end(to: &mut TlsStream) -> std::io::Result<()> {
+    to.conn.send_close_notify();
+    to.flush()
+}
+
+fn core_discovery() -> String {
+    let resource = |(plural, kind, namespaced): &(&str, &str, bool)| {
+        let scope = if *namespaced { "Namespaced" } else { "Cluster" };
+        format!(
+            r#"{{"resource":"{plural}","responseKind":{{"group":"","version":"v1","kind":"{kind}"}},"scope":"{scope}","verbs":["get","list","watch","create","update","patch","delete"]}}"#
+        )
+    };
+    let resources: Vec<String> = RESOURCES.iter().map(resource).collect();
+    format!(
+        r#"{{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{{"metadata":{{"name":""}},"versions":[{{"version":"v1","resources":[{}]}}]}}]}}"#,
+        resources.join(",")
+    )
+}
+
+fn discovery(to: &mut TlsStream, answer: HostileAnswer) -> std::io::Result<()> {
+    begin(to, "200 OK")?;
+    write!(to, r#"{{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":["#)?;
+    if answer == HostileAnswer::Discovery {
+        write!(to, r#"{{"metadata":{{"name":"g"}},"versions":[{{"version":"v1","resources":["#)?;
+        for index in 0..DISCOVERED {
+            let comma = if index == 0 { "" } else { "," };
+            write!(to, r#"{comma}{{"resource":"r{index}","verbs":["get","list"]}}"#)?;
+        }
+        write!(to, "]}}]}}")?;
+    }
+    write!(to, "]}}")?;
+    end(to)
+}
+
+fn pods(to: &mut TlsStream, answer: HostileAnswer) -> std::io::Result<()> {
+    begin(to, "200 OK")?;
+    write!(to, r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":["#)?;
+    match answer {
+        HostileAnswer::EmptyItems => to.write_all("{},".repeat(EMPTY_ITEMS).as_bytes())?,
+        HostileAnswer::DeepObject => {
+            let deep = format!("{}{}", "[".repeat(DEEP_LEVELS), "]".repeat(DEEP_LEVELS));
+            write!(to, r#"{{"metadata":{{"name":"deep","namespace":"default"}},"spec":{deep}}},"#)?;
+        }
+        HostileAnswer::WatchFlood | HostileAnswer::Discovery => {}
+    }
+    write!(to, r#"{{"metadata":{{"name":"last","namespace":"default"}}}}]}}"#)?;
+    end(to)
+}
+
+fn flood(to: &mut TlsStream, harmful: &AtomicUsize) -> std::io::Result<()> {
+    begin(to, "200 OK")?;
+    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    writeln!(to, "{bookmark}")?;
+    let text = "x".repeat(2048);
+    for index in 0.. {
+        if index == FLOOD_EVENTS {
+            harmful.fetch_add(1, Ordering::Relaxed);
+        }
+        writeln!(
+            to,
+            r#"{{"type":"ADDED","object":{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"flood-{index}","namespace":"default","resourceVersion":"6"}},"spec":{{"text":"{text}"}}}}}}"#
+        )?;
+    }
+    Ok(())
+}
