@@ -38,7 +38,10 @@ pub fn complaints(root: &Path) -> Vec<String> {
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() && !path.ends_with("target") {
+        if path.is_dir() && (path.ends_with("target") || path.ends_with("generated")) {
+            continue;
+        }
+        if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|e| e == "rs") {
             files.push(path);

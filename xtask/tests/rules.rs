@@ -26,6 +26,12 @@ fn every_file_keeps_the_rules() {
 }
 
 #[test]
+fn every_link_of_the_documentation_leads_somewhere() {
+    let complaints = xtask::links::complaints(&root());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
 fn every_dependency_is_used() {
     check("unused_dependencies");
 }
