@@ -224,13 +224,15 @@ impl Runtime {
 async fn unary<M, R>(
     channel: Channel,
     path: &'static str,
-    request: Request<M>,
+    mut request: Request<M>,
     timeout: Duration,
 ) -> Result<R, RuntimeError>
 where
     M: prost::Message + 'static,
     R: prost::Message + Default + 'static,
 {
+    // The runtime gives up at the same time, so that a retry does not find the names of this call still reserved.
+    request.set_timeout(timeout);
     let answered = |status: Status| RuntimeError::Answered(Box::new(status));
     let work = async {
         let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);

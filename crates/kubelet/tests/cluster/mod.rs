@@ -21,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 pub const BUSYBOX: &str = "flotilla.test/busybox:1";
 const NODE: &str = "worker";
-const DEADLINE: Duration = Duration::from_secs(60);
+/// Longer than the timeout of a sandbox, so that a runtime that does not answer shows as an event and is retried.
+const DEADLINE: Duration = Duration::from_secs(180);
+const LOG_LINES_SHOWN: usize = 40;
 
 pub struct Cluster {
     /// Dropped first: the directory is removed with the last of these.
@@ -167,9 +169,18 @@ impl Cluster {
                 return pod;
             }
             let status = pod.get(&["status"]).cloned().unwrap_or_default();
-            assert!(start.elapsed() < DEADLINE, "{name} is not {what}: {status:#}\n{:#?}", self.events(name).await);
+            if start.elapsed() > DEADLINE {
+                panic!("{name} is not {what}: {status:#}\n{:#?}\n{}", self.events(name).await, self.runtime_log());
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Returns the end of containerd's log.
+    fn runtime_log(&self) -> String {
+        let log = std::fs::read_to_string(self.directory.path().join("containerd/containerd.log")).unwrap_or_default();
+        let skipped = log.lines().count().saturating_sub(LOG_LINES_SHOWN);
+        log.lines().skip(skipped).collect::<Vec<_>>().join("\n")
     }
 
     pub async fn until_ready(&self, name: &str) -> Arc<Object> {
