@@ -2,7 +2,9 @@
 
 FLOTILLA_KUBE_BIN ?= $(HOME)/.cache/flotilla/bin
 FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
+FLOTILLA_PREVIOUS ?= $(HOME)/.cache/flotilla/bin/flotilla-0.1.0
 export FLOTILLA_KUBE_BIN
+export FLOTILLA_PREVIOUS
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
 KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm actionlint karmadactl kubectl-1.32 wire
@@ -10,7 +12,7 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 
 .PHONY: kube-and-karmada
 .PHONY: console
-.PHONY: help up dist image site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python lxd fuzz
+.PHONY: help up dist image site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
@@ -47,7 +49,7 @@ site:
 down:
 	./target/local/flotilla down
 
-test: setup-tests console check kube-and-karmada python lxd
+test: setup-tests console check kube-and-karmada python previous lxd
 	@echo "==> building the tests"
 	cargo build --locked --workspace --all-targets
 	@echo "==> running the tests"
@@ -111,6 +113,10 @@ karmada:
 
 kube-and-karmada:
 	@tools/kube/build $(KUBE) $(KARMADA)
+
+# The program of the previous release, for the test of version skew.
+previous:
+	@tools/previous $(FLOTILLA_PREVIOUS)
 
 python:
 	@test -x $(FLOTILLA_PYTHON) || { echo "==> creating a Python environment in $(FLOTILLA_VENV)"; python3 -m venv $(FLOTILLA_VENV); }

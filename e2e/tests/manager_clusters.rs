@@ -1,7 +1,10 @@
 //! The cluster inventory of the manager with real members: join, statistics, the member proxy, credentials.
 
-use std::time::Duration;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use e2e::flotilla::programs;
 use e2e::light_member::LightMember;
 use e2e::manager::{ManagerProcess, eventually, text};
 use serde_json::{Value, json};
@@ -63,6 +66,8 @@ fn a_cluster_of_the_inventory_is_joined_used_and_removed() {
     eventually(LIMIT, joined, || manager.server.log());
     statistics_and_member_proxy_work(&manager, &endpoint);
 
+    let refused = manager.flotilla(&["instance", "hibernate", "east"]);
+    assert!(!refused.status.success() && text(&refused).contains("joined clusters"), "{}", text(&refused));
     let refused = manager.kubectl(&["delete", "managedcluster", "m1", "--timeout=5s"]);
     assert!(!refused.status.success() && text(&refused).contains("joined to east"), "{}", text(&refused));
     // A credential of another cluster is refused, and the old one stays in use.
@@ -84,6 +89,17 @@ fn a_cluster_of_the_inventory_is_joined_used_and_removed() {
         if done.status.success() { Ok(()) } else { Err(text(&done)) }
     };
     eventually(LIMIT, removed, || manager.server.log());
+    hibernates_and_wakes(&manager);
+}
+
+fn hibernates_and_wakes(manager: &ManagerProcess) {
+    let done = manager.flotilla(&["instance", "hibernate", "east"]);
+    assert!(done.status.success(), "{}", text(&done));
+    manager.wait_for("east", "Hibernated");
+    let done = manager.flotilla(&["instance", "wake", "east"]);
+    assert!(done.status.success(), "{}", text(&done));
+    let instance = manager.wait_for("east", "Completed");
+    assert_eq!(instance["status"]["phase"], "Running");
 }
 
 fn statistics_and_member_proxy_work(manager: &ManagerProcess, endpoint: &str) {
@@ -101,4 +117,41 @@ fn statistics_and_member_proxy_work(manager: &ManagerProcess, endpoint: &str) {
         if done.status.success() { Ok(()) } else { Err(text(&done)) }
     };
     eventually(LIMIT, ran, || manager.server.log());
+    assert!(member(&["run", "web", "--image=nginx", "--restart=Never"]).status.success());
+    let waited = member(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]);
+    assert!(waited.status.success(), "{}", text(&waited));
+    let done = member(&["exec", "web", "--", "echo", "through two planes"]);
+    assert_eq!(text(&done), "through two planes\n");
+    a_shell_ends_when_its_credential_is_revoked(manager, &proxy);
+}
+
+fn a_shell_ends_when_its_credential_is_revoked(manager: &ManagerProcess, proxy: &str) {
+    let config = manager.directory.path().join("shell.config").display().to_string();
+    let issued = manager.flotilla(&["instance", "kubeconfig", "east", "--expires", "1h", "-o", &config]);
+    assert!(issued.status.success(), "{}", text(&issued));
+    let mut shell = Command::new(programs().join("kubectl"))
+        .args(["--kubeconfig", &config, "--server", proxy, "exec", "-i", "web", "--", "sh"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("kubectl starts");
+    let mut input = shell.stdin.take().expect("an input");
+    input.write_all(b"echo open\n").expect("typed");
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().expect("an output")).read_line(&mut line).expect("an answer");
+    assert_eq!(line, "open\n");
+
+    let listed = text(&manager.flotilla(&["instance", "kubeconfig", "east", "--list"]));
+    let id = listed.split_whitespace().next().expect("an id").to_owned();
+    let revoked = manager.flotilla(&["instance", "kubeconfig", "east", "--revoke", &id]);
+    assert!(revoked.status.success(), "{}", text(&revoked));
+    let began = Instant::now();
+    let ended = || match shell.try_wait().expect("a state") {
+        Some(_) => Ok(()),
+        None => Err("the shell is still open".to_owned()),
+    };
+    eventually(LIMIT, ended, || manager.server.log());
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    drop(input);
 }

@@ -17,7 +17,7 @@ const AT_ONCE: usize = 2;
 /// System test programs that run alone, because they measure frames or start many containers.
 const ALONE: [&str; 2] = ["console", "testbed_containers"];
 
-/// How often failed programs are run again.
+/// The number of times failed programs run again.
 const RETRIES_VARIABLE: &str = "FLOTILLA_TEST_RETRIES";
 
 /// The slowest programs start first, so that none of them runs alone at the end.

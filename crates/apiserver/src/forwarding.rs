@@ -67,8 +67,17 @@ pub fn answer(
     response: Response<hyper::body::Incoming>,
     client: Option<hyper::upgrade::OnUpgrade>,
 ) -> Result<Response<Body>, Status> {
+    answer_until(response, client, std::future::pending())
+}
+
+/// The same; a joined connection is closed when `end` completes.
+pub fn answer_until(
+    response: Response<hyper::body::Incoming>,
+    client: Option<hyper::upgrade::OnUpgrade>,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Result<Response<Body>, Status> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(response, client);
+        return switch(response, client, end);
     }
     Ok(stream_back(response))
 }
@@ -92,6 +101,7 @@ fn stream_back(response: Response<hyper::body::Incoming>) -> Response<Body> {
 fn switch(
     response: Response<hyper::body::Incoming>,
     client: Option<hyper::upgrade::OnUpgrade>,
+    end: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Response<Body>, Status> {
     let Some(client) = client else {
         return Err(Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"));
@@ -103,7 +113,10 @@ fn switch(
             Err(error) => return tracing::debug!(%error, "an upgrade to another server failed"),
         };
         let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+            () = end => {}
+        }
     });
     let mut answer = Response::new(Body::Whole(None));
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

@@ -52,6 +52,10 @@ enum InstanceCommand {
     Resume(NameArgs),
     /// Restart the control plane of an instance.
     Restart(NameArgs),
+    /// Stop the control plane of an instance without clusters; a request to it starts it again.
+    Hibernate(NameArgs),
+    /// Start a hibernating instance.
+    Wake(NameArgs),
     /// Back up the control plane of an instance into one file; runs on the machine of the manager.
     Backup(BackupArgs),
     /// Delete an instance; its data is kept for 7 days.
@@ -160,6 +164,14 @@ pub async fn run(console: &Console, args: InstanceArgs) -> anyhow::Result<()> {
             patch(&client, &args.name, json!({"metadata": {"annotations": {RESTARTED_AT: now}}})).await?;
             Ok(console.line(format_args!("instance {} restarts", args.name))?)
         }
+        InstanceCommand::Hibernate(args) => {
+            call(&client, &args.name, "hibernate").await?;
+            Ok(console.line(format_args!("instance {} hibernates; a request to it starts it again", args.name))?)
+        }
+        InstanceCommand::Wake(args) => {
+            call(&client, &args.name, "wake").await?;
+            Ok(console.line(format_args!("instance {} is awake", args.name))?)
+        }
         InstanceCommand::Backup(args) => backup(console, &client, args).await,
         InstanceCommand::Delete(args) => delete(console, &client, args).await,
     }
@@ -169,6 +181,13 @@ pub async fn run(console: &Console, args: InstanceArgs) -> anyhow::Result<()> {
 fn target(name: &str) -> ResourceRef {
     let (namespace, name) = name.split_once('~').unwrap_or((INSTANCE_NAMESPACE, name));
     ResourceRef::namespaced(&KARMADAS.gvr(), namespace, name)
+}
+
+/// Calls a verb of the manager's API on an instance.
+async fn call(client: &ClusterClient, name: &str, verb: &str) -> anyhow::Result<()> {
+    let path = format!("/flotilla/manager/v1alpha1/instances/{}:{verb}", cluster_client::escape(name));
+    connection::send(client, http::Method::POST, &path, Some(json!({}))).await?;
+    Ok(())
 }
 
 async fn patch(client: &ClusterClient, name: &str, patch: Value) -> anyhow::Result<()> {

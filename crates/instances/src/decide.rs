@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use manager_kinds::annotations::{InstanceSettings, Mode};
 use manager_kinds::spec::PlaneSpec;
+use serde::{Deserialize, Serialize};
 
 /// Failed starts after which an instance is shown as degraded rather than failed.
 pub const FAILURES_DEGRADED: u32 = 5;
@@ -38,12 +39,19 @@ impl Phase {
     }
 }
 
+/// Settings and requests at the time of a start; a difference to the present ones means that something has to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedWith {
+    pub fingerprint: String,
+    pub restarted_at: Option<String>,
+    #[serde(default)]
+    pub hibernated_at: Option<String>,
+}
+
 /// The plane of an instance as it runs now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningFacts {
-    /// The settings it was started with.
-    pub fingerprint: String,
-    pub restarted_at: Option<String>,
+    pub started_with: StartedWith,
     /// Why it must be restarted.
     pub broken: Option<String>,
     pub idle: Duration,
@@ -128,7 +136,11 @@ impl LifecycleDecision {
 
 /// Returns true if the decision depends on the number of joined clusters.
 pub fn needs_clusters(is_deleting: bool, keeps_plane: bool, settings: &InstanceSettings) -> bool {
-    settings.mode != Mode::Imported && ((is_deleting && !keeps_plane) || settings.hibernate_after.is_some())
+    settings.mode != Mode::Imported && ((is_deleting && !keeps_plane) || may_hibernate(settings))
+}
+
+fn may_hibernate(settings: &InstanceSettings) -> bool {
+    settings.hibernate_after.is_some() || settings.hibernated_at.is_some()
 }
 
 pub fn decide(inputs: &Inputs<'_>) -> LifecycleDecision {
@@ -180,7 +192,7 @@ fn decide_deletion(inputs: &Inputs<'_>) -> LifecycleDecision {
 }
 
 fn decide_start(inputs: &Inputs<'_>) -> LifecycleDecision {
-    if inputs.was_hibernated && inputs.settings.hibernate_after.is_some() && !inputs.is_woken {
+    if inputs.was_hibernated && may_hibernate(inputs.settings) && !inputs.is_woken {
         return LifecycleDecision::new(
             Step::Nothing,
             Phase::Hibernated,
@@ -203,10 +215,10 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecis
     if let Some(problem) = &running.broken {
         return restart(&format!("the control plane has stopped and is started again: {problem}"));
     }
-    if running.restarted_at != inputs.settings.restarted_at {
+    if running.started_with.restarted_at != inputs.settings.restarted_at {
         return restart("a restart was requested");
     }
-    if running.fingerprint != inputs.fingerprint {
+    if running.started_with.fingerprint != inputs.fingerprint {
         return restart("the settings have changed");
     }
     if running.failed_probes >= PROBES_DEGRADED {
@@ -214,13 +226,22 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecis
     }
     let ready =
         LifecycleDecision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
-    let Some(after) = inputs.settings.hibernate_after.filter(|_| inputs.settings.mode != Mode::Imported) else {
+    // A request is done once: the plane that starts after it was started with it.
+    let is_requested = running.started_with.hibernated_at != inputs.settings.hibernated_at
+        && inputs.settings.hibernated_at.is_some()
+        && inputs.settings.mode != Mode::Imported;
+    let after = if is_requested { Some(Duration::ZERO) } else { inputs.settings.hibernate_after };
+    let Some(after) = after.filter(|_| inputs.settings.mode != Mode::Imported) else {
         return ready;
     };
     match inputs.clusters {
         // Members need their heartbeats and changes: only a plane without members may sleep.
         Clusters::Count(0) if running.idle >= after => {
             LifecycleDecision::new(Step::Stop, Phase::Hibernated, "Hibernated", "a request starts the control plane")
+        }
+        _ if is_requested => {
+            let text = "the control plane is ready; it hibernates when no cluster is joined";
+            LifecycleDecision { message: text.to_owned(), ..ready }.again(Duration::from_secs(2))
         }
         Clusters::Count(0) => ready.again(after.saturating_sub(running.idle).max(Duration::from_millis(200))),
         _ => ready.again(after),

@@ -27,7 +27,7 @@ impl InstanceEntry {
     pub fn is_restarting(&self) -> bool {
         let requested = annotations::read(&self.object).0.restarted_at;
         match &self.running {
-            Some(running) => running.restarted_at != requested,
+            Some(running) => running.started_with.restarted_at != requested,
             None => self.phase() != Phase::Hibernated.name(),
         }
     }

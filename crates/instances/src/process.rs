@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::decide::StartedWith;
 use crate::plane::{Connection, Ended, PlaneRequest, PlaneTask, RemoteAccess, StartedPlane};
 
 const RECORD: &str = "process.json";
@@ -26,9 +27,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 pub struct ProcessRecord {
     pub pid: i32,
     pub address: SocketAddr,
-    /// The settings it was started with.
-    pub fingerprint: String,
-    pub restarted_at: Option<String>,
+    #[serde(flatten)]
+    pub started_with: StartedWith,
 }
 
 impl ProcessRecord {
@@ -48,7 +48,7 @@ impl ProcessRecord {
 pub async fn start(
     command: &[String],
     request: &PlaneRequest,
-    (fingerprint, restarted_at): (&str, Option<String>),
+    started_with: &StartedWith,
 ) -> Result<StartedPlane, String> {
     let directory = &request.directory;
     let kubeconfig = directory.join(KUBECONFIG);
@@ -67,7 +67,7 @@ pub async fn start(
     let mut starting = tokio::process::Command::from(starting);
     let mut child = starting.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
     let pid = child.id().ok_or("the process exited at once")? as i32;
-    let record = ProcessRecord { pid, address: request.bind, fingerprint: fingerprint.to_owned(), restarted_at };
+    let record = ProcessRecord { pid, address: request.bind, started_with: started_with.clone() };
     let written = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
     std::fs::write(directory.join(RECORD), written).map_err(|error| error.to_string())?;
     let deadline = Instant::now() + START_TIMEOUT;
@@ -174,8 +174,7 @@ fn signal(pid: i32, signal: Signal) {
 
 /// Ends a process that is no child of this one.
 async fn end(pid: i32, directory: &Path) {
-    let record =
-        ProcessRecord { pid, address: ([127, 0, 0, 1], 0).into(), fingerprint: String::new(), restarted_at: None };
+    let record = ProcessRecord { pid, address: ([127, 0, 0, 1], 0).into(), started_with: StartedWith::default() };
     for (sent, wait) in [(Signal::TERM, STOP_TIMEOUT), (Signal::KILL, Duration::from_secs(5))] {
         signal(pid, sent);
         let deadline = Instant::now() + wait;

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use reconcile::ObjectKey;
 use tokio::sync::watch;
 
+use crate::decide::StartedWith;
 use crate::plane::{Connection, PlaneTask};
 
 /// First wait after a failed start; doubles with each further failure.
@@ -32,10 +33,7 @@ pub struct RunningInstance {
     /// The administrator's kubeconfig of the plane itself.
     pub kubeconfig: Option<PathBuf>,
     pub address: Option<SocketAddr>,
-    /// The settings it was started with.
-    pub fingerprint: String,
-    /// The restart request it was started after.
-    pub restarted_at: Option<String>,
+    pub started_with: StartedWith,
     pub started_at: Timestamp,
     pub start_millis: i64,
     /// UID of the plane's namespace kube-system.

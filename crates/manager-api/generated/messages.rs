@@ -1143,6 +1143,14 @@ pub struct RestartInstanceRequest {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HibernateInstanceRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WakeInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]

@@ -618,6 +618,10 @@ static WAKE_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
 ] };
 
+static HIBERNATE_INSTANCE_REQUEST: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
 static RESTART_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
 ] };
@@ -1408,6 +1412,16 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:restart", body: "*" },
         ],
         request: &RESTART_INSTANCE_REQUEST,
+        output: Output::Message,
+        permission: "instances.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.InstanceService",
+        name: "HibernateInstance",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:hibernate", body: "*" },
+        ],
+        request: &HIBERNATE_INSTANCE_REQUEST,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -2379,6 +2393,8 @@ pub trait InstanceService<C>: Send + Sync {
     async fn resume_instance(&self, caller: &C, request: ResumeInstanceRequest) -> Result<Instance, Status>;
     /// Restarts the control plane of an instance once.
     async fn restart_instance(&self, caller: &C, request: RestartInstanceRequest) -> Result<Instance, Status>;
+    /// Stops the control plane of an instance without clusters; a request to it starts it again.
+    async fn hibernate_instance(&self, caller: &C, request: HibernateInstanceRequest) -> Result<Instance, Status>;
     /// Starts a hibernating instance.
     async fn wake_instance(&self, caller: &C, request: WakeInstanceRequest) -> Result<Instance, Status>;
     /// Returns versions, modes and limits of this manager.
@@ -2973,104 +2989,110 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             codec.message(&result)
         }
         51 => {
-            let request: WakeInstanceRequest = payload.read()?;
+            let request: HibernateInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[51], Some(&request.name)).await?;
-            let result = services.wake_instance(caller, request).await?;
+            let result = services.hibernate_instance(caller, request).await?;
             codec.message(&result)
         }
         52 => {
-            let request: GetServerConfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[52], None).await?;
-            let result = services.get_server_config(caller, request).await?;
+            let request: WakeInstanceRequest = payload.read()?;
+            services.permit(caller, &METHODS[52], Some(&request.name)).await?;
+            let result = services.wake_instance(caller, request).await?;
             codec.message(&result)
         }
         53 => {
-            let request: GetOverviewRequest = payload.read()?;
-            services.permit(caller, &METHODS[53], Some(&request.name)).await?;
-            let result = services.get_overview(caller, request).await?;
+            let request: GetServerConfigRequest = payload.read()?;
+            services.permit(caller, &METHODS[53], None).await?;
+            let result = services.get_server_config(caller, request).await?;
             codec.message(&result)
         }
         54 => {
-            let request: GetSettingsRequest = payload.read()?;
+            let request: GetOverviewRequest = payload.read()?;
             services.permit(caller, &METHODS[54], Some(&request.name)).await?;
-            let result = services.get_settings(caller, request).await?;
+            let result = services.get_overview(caller, request).await?;
             codec.message(&result)
         }
         55 => {
-            let request: UpdateSettingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[55], Some(request.settings.as_ref().map_or("", |found| found.name.as_str()))).await?;
-            let result = services.update_settings(caller, request).await?;
+            let request: GetSettingsRequest = payload.read()?;
+            services.permit(caller, &METHODS[55], Some(&request.name)).await?;
+            let result = services.get_settings(caller, request).await?;
             codec.message(&result)
         }
         56 => {
-            let request: CreateKubeconfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[56], Some(&request.instance)).await?;
-            let result = services.create_kubeconfig(caller, request).await?;
+            let request: UpdateSettingsRequest = payload.read()?;
+            services.permit(caller, &METHODS[56], Some(request.settings.as_ref().map_or("", |found| found.name.as_str()))).await?;
+            let result = services.update_settings(caller, request).await?;
             codec.message(&result)
         }
         57 => {
-            let request: ListKubeconfigsRequest = payload.read()?;
+            let request: CreateKubeconfigRequest = payload.read()?;
             services.permit(caller, &METHODS[57], Some(&request.instance)).await?;
-            let result = services.list_kubeconfigs(caller, request).await?;
+            let result = services.create_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
         58 => {
-            let request: RevokeKubeconfigRequest = payload.read()?;
+            let request: ListKubeconfigsRequest = payload.read()?;
             services.permit(caller, &METHODS[58], Some(&request.instance)).await?;
-            let result = services.revoke_kubeconfig(caller, request).await?;
+            let result = services.list_kubeconfigs(caller, request).await?;
             codec.message(&result)
         }
         59 => {
-            let request: CreateBackupRequest = payload.read()?;
+            let request: RevokeKubeconfigRequest = payload.read()?;
             services.permit(caller, &METHODS[59], Some(&request.instance)).await?;
-            let result = services.create_backup(caller, request).await?;
+            let result = services.revoke_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
         60 => {
-            let request: ListBackupsRequest = payload.read()?;
+            let request: CreateBackupRequest = payload.read()?;
             services.permit(caller, &METHODS[60], Some(&request.instance)).await?;
-            let result = services.list_backups(caller, request).await?;
+            let result = services.create_backup(caller, request).await?;
             codec.message(&result)
         }
         61 => {
-            let request: DownloadBackupRequest = payload.read()?;
+            let request: ListBackupsRequest = payload.read()?;
             services.permit(caller, &METHODS[61], Some(&request.instance)).await?;
+            let result = services.list_backups(caller, request).await?;
+            codec.message(&result)
+        }
+        62 => {
+            let request: DownloadBackupRequest = payload.read()?;
+            services.permit(caller, &METHODS[62], Some(&request.instance)).await?;
             let result = services.download_backup(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
-        62 => {
+        63 => {
             let request: DeleteBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[62], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[63], Some(&request.instance)).await?;
             let result = services.delete_backup(caller, request).await?;
             codec.message(&result)
         }
-        63 => {
+        64 => {
             let request: RestoreBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[63], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[64], Some(&request.instance)).await?;
             let result = services.restore_backup(caller, request).await?;
             codec.message(&result)
         }
-        64 => {
+        65 => {
             let request: ConfirmRestoreRequest = payload.read()?;
-            services.permit(caller, &METHODS[64], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[65], Some(&request.instance)).await?;
             let result = services.confirm_restore(caller, request).await?;
             codec.message(&result)
         }
-        65 => {
+        66 => {
             let request: ListManagedClustersRequest = payload.read()?;
-            services.permit(caller, &METHODS[65], None).await?;
+            services.permit(caller, &METHODS[66], None).await?;
             let result = services.list_managed_clusters(caller, request).await?;
             codec.message(&result)
         }
-        66 => {
+        67 => {
             let request: GetManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[66], None).await?;
+            services.permit(caller, &METHODS[67], None).await?;
             let result = services.get_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        67 => {
+        68 => {
             let request: RegisterClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[67], None).await?;
+            services.permit(caller, &METHODS[68], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -3081,183 +3103,183 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        68 => {
+        69 => {
             let request: ValidateKubeconfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[68], None).await?;
+            services.permit(caller, &METHODS[69], None).await?;
             let result = services.validate_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
-        69 => {
+        70 => {
             let request: UpdateManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[69], None).await?;
+            services.permit(caller, &METHODS[70], None).await?;
             let result = services.update_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        70 => {
+        71 => {
             let request: DeleteManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[70], None).await?;
+            services.permit(caller, &METHODS[71], None).await?;
             let result = services.delete_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        71 => {
+        72 => {
             let request: PutCredentialsRequest = payload.read()?;
-            services.permit(caller, &METHODS[71], None).await?;
+            services.permit(caller, &METHODS[72], None).await?;
             let result = services.put_credentials(caller, request).await?;
             codec.message(&result)
         }
-        72 => {
+        73 => {
             let request: GetCredentialStateRequest = payload.read()?;
-            services.permit(caller, &METHODS[72], None).await?;
+            services.permit(caller, &METHODS[73], None).await?;
             let result = services.get_credential_state(caller, request).await?;
             codec.message(&result)
         }
-        73 => {
+        74 => {
             let request: ListJoinedClustersRequest = payload.read()?;
-            services.permit(caller, &METHODS[73], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[74], Some(&request.instance)).await?;
             let result = services.list_joined_clusters(caller, request).await?;
             codec.message(&result)
         }
-        74 => {
+        75 => {
             let request: GetJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[74], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[75], Some(&request.instance)).await?;
             let result = services.get_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        75 => {
+        76 => {
             let request: JoinClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[75], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[76], Some(&request.instance)).await?;
             let result = services.join_cluster(caller, request).await?;
             codec.message(&result)
         }
-        76 => {
+        77 => {
             let request: UpdateJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[76], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[77], Some(&request.instance)).await?;
             let result = services.update_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        77 => {
+        78 => {
             let request: PreviewRemovalRequest = payload.read()?;
-            services.permit(caller, &METHODS[77], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[78], Some(&request.instance)).await?;
             let result = services.preview_removal(caller, request).await?;
             codec.message(&result)
         }
-        78 => {
+        79 => {
             let request: RemoveJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[78], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[79], Some(&request.instance)).await?;
             let result = services.remove_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        79 => {
+        80 => {
             let request: CordonClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[79], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[80], Some(&request.instance)).await?;
             let result = services.cordon_cluster(caller, request).await?;
             codec.message(&result)
         }
-        80 => {
+        81 => {
             let request: UncordonClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[80], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[81], Some(&request.instance)).await?;
             let result = services.uncordon_cluster(caller, request).await?;
             codec.message(&result)
         }
-        81 => {
+        82 => {
             let request: SetTaintsRequest = payload.read()?;
-            services.permit(caller, &METHODS[81], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[82], Some(&request.instance)).await?;
             let result = services.set_taints(caller, request).await?;
             codec.message(&result)
         }
-        82 => {
+        83 => {
             let request: SetLabelsRequest = payload.read()?;
-            services.permit(caller, &METHODS[82], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[83], Some(&request.instance)).await?;
             let result = services.set_labels(caller, request).await?;
             codec.message(&result)
         }
-        83 => {
+        84 => {
             let request: ListLocationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[83], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[84], Some(&request.instance)).await?;
             let result = services.list_locations(caller, request).await?;
             codec.message(&result)
         }
-        84 => {
+        85 => {
             let request: ListClusterLabelsRequest = payload.read()?;
-            services.permit(caller, &METHODS[84], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[85], Some(&request.instance)).await?;
             let result = services.list_cluster_labels(caller, request).await?;
             codec.message(&result)
         }
-        85 => {
+        86 => {
             let request: ListEventsRequest = payload.read()?;
-            services.permit(caller, &METHODS[85], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[86], Some(&request.instance)).await?;
             let result = services.list_events(caller, request).await?;
             codec.message(&result)
         }
-        86 => {
+        87 => {
             let request: WatchEventsRequest = payload.read()?;
-            services.permit(caller, &METHODS[86], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[87], Some(&request.instance)).await?;
             let result = services.watch_events(caller, request).await?;
             Ok(codec.stream(result))
         }
-        87 => {
+        88 => {
             let request: ListEventKindsRequest = payload.read()?;
-            services.permit(caller, &METHODS[87], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[88], Some(&request.instance)).await?;
             let result = services.list_event_kinds(caller, request).await?;
             codec.message(&result)
         }
-        88 => {
+        89 => {
             let request: WhyRequest = payload.read()?;
-            services.permit(caller, &METHODS[88], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[89], Some(&request.instance)).await?;
             let result = services.why(caller, request).await?;
             Ok(codec.raw(result))
         }
-        89 => {
+        90 => {
             let request: PlanRequest = payload.read()?;
-            services.permit(caller, &METHODS[89], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[90], Some(&request.instance)).await?;
             let result = services.plan(caller, request).await?;
             Ok(codec.raw(result))
         }
-        90 => {
+        91 => {
             let request: SimulateFailoverRequest = payload.read()?;
-            services.permit(caller, &METHODS[90], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[91], Some(&request.instance)).await?;
             let result = services.simulate_failover(caller, request).await?;
             Ok(codec.raw(result))
         }
-        91 => {
+        92 => {
             let request: GetTopologyRequest = payload.read()?;
-            services.permit(caller, &METHODS[91], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[92], Some(&request.instance)).await?;
             let result = services.get_topology(caller, request).await?;
             codec.message(&result)
         }
-        92 => {
+        93 => {
             let request: ListRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[92], None).await?;
+            services.permit(caller, &METHODS[93], None).await?;
             let result = services.list_registrations(caller, request).await?;
             codec.message(&result)
         }
-        93 => {
+        94 => {
             let request: WatchRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[93], None).await?;
+            services.permit(caller, &METHODS[94], None).await?;
             let result = services.watch_registrations(caller, request).await?;
             Ok(codec.stream(result))
         }
-        94 => {
+        95 => {
             let request: PushBindingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[94], None).await?;
+            services.permit(caller, &METHODS[95], None).await?;
             let result = services.push_bindings(caller, request).await?;
             codec.message(&result)
         }
-        95 => {
+        96 => {
             let request: AccessListRequest = payload.read()?;
-            services.permit(caller, &METHODS[95], None).await?;
+            services.permit(caller, &METHODS[96], None).await?;
             let result = services.list_webhooks(caller, request).await?;
             codec.message(&result)
         }
-        96 => {
+        97 => {
             let request: AccessGetRequest = payload.read()?;
-            services.permit(caller, &METHODS[96], None).await?;
+            services.permit(caller, &METHODS[97], None).await?;
             let result = services.get_webhook(caller, request).await?;
             codec.message(&result)
         }
-        97 => {
+        98 => {
             let request: CreateWebhookRequest = payload.read()?;
-            services.permit(caller, &METHODS[97], None).await?;
+            services.permit(caller, &METHODS[98], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -3268,219 +3290,219 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        98 => {
+        99 => {
             let request: UpdateWebhookRequest = payload.read()?;
-            services.permit(caller, &METHODS[98], None).await?;
+            services.permit(caller, &METHODS[99], None).await?;
             let result = services.update_webhook(caller, request).await?;
             codec.message(&result)
         }
-        99 => {
+        100 => {
             let request: AccessDeleteRequest = payload.read()?;
-            services.permit(caller, &METHODS[99], None).await?;
+            services.permit(caller, &METHODS[100], None).await?;
             let result = services.delete_webhook(caller, request).await?;
             codec.message(&result)
         }
-        100 => {
+        101 => {
             let request: ListDeliveriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[100], None).await?;
+            services.permit(caller, &METHODS[101], None).await?;
             let result = services.list_deliveries(caller, request).await?;
             codec.message(&result)
         }
-        101 => {
+        102 => {
             let request: RedeliverRequest = payload.read()?;
-            services.permit(caller, &METHODS[101], None).await?;
+            services.permit(caller, &METHODS[102], None).await?;
             let result = services.redeliver(caller, request).await?;
             codec.message(&result)
         }
-        102 => {
+        103 => {
             let request: ListSeriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[102], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[103], Some(&request.instance)).await?;
             let result = services.list_series(caller, request).await?;
             codec.message(&result)
         }
-        103 => {
+        104 => {
             let request: QuerySamplesRequest = payload.read()?;
-            services.permit(caller, &METHODS[103], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[104], Some(&request.instance)).await?;
             let result = services.query_samples(caller, request).await?;
             codec.message(&result)
         }
-        104 => {
+        105 => {
             let request: ListPoliciesRequest = payload.read()?;
-            services.permit(caller, &METHODS[104], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[105], Some(&request.instance)).await?;
             let result = services.list_policies(caller, request).await?;
             codec.message(&result)
         }
-        105 => {
+        106 => {
             let request: GetPolicyUsageRequest = payload.read()?;
-            services.permit(caller, &METHODS[105], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[106], Some(&request.instance)).await?;
             let result = services.get_policy_usage(caller, request).await?;
             codec.message(&result)
         }
-        106 => {
+        107 => {
             let request: ListKindsRequest = payload.read()?;
-            services.permit(caller, &METHODS[106], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[107], Some(&request.instance)).await?;
             let result = services.list_kinds(caller, request).await?;
             codec.message(&result)
         }
-        107 => {
+        108 => {
             let request: ListResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[107], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[108], Some(&request.instance)).await?;
             let result = services.list_resources(caller, request).await?;
             Ok(codec.raw(result))
         }
-        108 => {
+        109 => {
             let request: WatchResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[108], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[109], Some(&request.instance)).await?;
             let result = services.watch_resources(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
-        109 => {
+        110 => {
             let request: GetResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[109], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[110], Some(&request.instance)).await?;
             let result = services.get_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        110 => {
+        111 => {
             let request: CreateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[110], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[111], Some(&request.instance)).await?;
             let result = services.create_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        111 => {
+        112 => {
             let request: UpdateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[111], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[112], Some(&request.instance)).await?;
             let result = services.update_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        112 => {
+        113 => {
             let request: PatchResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[112], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[113], Some(&request.instance)).await?;
             let result = services.patch_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        113 => {
+        114 => {
             let request: DeleteResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[113], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[114], Some(&request.instance)).await?;
             let result = services.delete_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        114 => {
+        115 => {
             let request: BatchApplyRequest = payload.read()?;
-            services.permit(caller, &METHODS[114], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[115], Some(&request.instance)).await?;
             let result = services.batch_apply(caller, request).await?;
             codec.message(&result)
         }
-        115 => {
+        116 => {
             let request: RevealSecretRequest = payload.read()?;
-            services.permit(caller, &METHODS[115], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[116], Some(&request.instance)).await?;
             let result = services.reveal_secret(caller, request).await?;
             Ok(codec.raw(result))
         }
-        116 => {
+        117 => {
             let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[116], None).await?;
+            services.permit(caller, &METHODS[117], None).await?;
             let result = services.search(caller, request).await?;
             codec.message(&result)
         }
-        117 => {
+        118 => {
             let request: SuggestRequest = payload.read()?;
-            services.permit(caller, &METHODS[117], None).await?;
+            services.permit(caller, &METHODS[118], None).await?;
             let result = services.suggest(caller, request).await?;
             codec.message(&result)
         }
-        118 => {
+        119 => {
             let request: ListSourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[118], None).await?;
+            services.permit(caller, &METHODS[119], None).await?;
             let result = services.list_sources(caller, request).await?;
             codec.message(&result)
         }
-        119 => {
+        120 => {
             let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[119], None).await?;
+            services.permit(caller, &METHODS[120], None).await?;
             let result = services.export(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
-        120 => {
+        121 => {
             let request: GetLoginOptionsRequest = payload.read()?;
-            services.permit(caller, &METHODS[120], None).await?;
+            services.permit(caller, &METHODS[121], None).await?;
             let result = services.get_login_options(caller, request).await?;
             codec.message(&result)
         }
-        121 => {
+        122 => {
             let request: LoginRequest = payload.read()?;
-            services.permit(caller, &METHODS[121], None).await?;
+            services.permit(caller, &METHODS[122], None).await?;
             let result = services.login(caller, request).await?;
             codec.message(&result)
         }
-        122 => {
+        123 => {
             let request: WhoAmIRequest = payload.read()?;
-            services.permit(caller, &METHODS[122], None).await?;
+            services.permit(caller, &METHODS[123], None).await?;
             let result = services.who_am_i(caller, request).await?;
             codec.message(&result)
         }
-        123 => {
+        124 => {
             let request: ChangePasswordRequest = payload.read()?;
-            services.permit(caller, &METHODS[123], None).await?;
+            services.permit(caller, &METHODS[124], None).await?;
             let result = services.change_password(caller, request).await?;
             codec.message(&result)
         }
-        124 => {
+        125 => {
             let request: CreateAccessTokenRequest = payload.read()?;
-            services.permit(caller, &METHODS[124], None).await?;
+            services.permit(caller, &METHODS[125], None).await?;
             let result = services.create_access_token(caller, request).await?;
             codec.message(&result)
         }
-        125 => {
+        126 => {
             let request: ListAccessTokensRequest = payload.read()?;
-            services.permit(caller, &METHODS[125], None).await?;
+            services.permit(caller, &METHODS[126], None).await?;
             let result = services.list_access_tokens(caller, request).await?;
             codec.message(&result)
         }
-        126 => {
+        127 => {
             let request: RevokeAccessTokenRequest = payload.read()?;
-            services.permit(caller, &METHODS[126], None).await?;
+            services.permit(caller, &METHODS[127], None).await?;
             let result = services.revoke_access_token(caller, request).await?;
             codec.message(&result)
         }
-        127 => {
+        128 => {
             let request: ListWorkloadsRequest = payload.read()?;
-            services.permit(caller, &METHODS[127], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[128], Some(&request.instance)).await?;
             let result = services.list_workloads(caller, request).await?;
             codec.message(&result)
         }
-        128 => {
+        129 => {
             let request: GetWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[128], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[129], Some(&request.instance)).await?;
             let result = services.get_workload(caller, request).await?;
             codec.message(&result)
         }
-        129 => {
+        130 => {
             let request: ListWorkloadPodsRequest = payload.read()?;
-            services.permit(caller, &METHODS[129], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[130], Some(&request.instance)).await?;
             let result = services.list_workload_pods(caller, request).await?;
             codec.message(&result)
         }
-        130 => {
+        131 => {
             let request: RestartWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[130], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[131], Some(&request.instance)).await?;
             let result = services.restart_workload(caller, request).await?;
             codec.message(&result)
         }
-        131 => {
+        132 => {
             let request: PauseWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[131], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[132], Some(&request.instance)).await?;
             let result = services.pause_workload(caller, request).await?;
             codec.message(&result)
         }
-        132 => {
+        133 => {
             let request: ResumeWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[132], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[133], Some(&request.instance)).await?;
             let result = services.resume_workload(caller, request).await?;
             codec.message(&result)
         }
-        133 => {
+        134 => {
             let request: ScaleWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[133], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[134], Some(&request.instance)).await?;
             let result = services.scale_workload(caller, request).await?;
             codec.message(&result)
         }

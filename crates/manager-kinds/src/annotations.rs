@@ -15,6 +15,8 @@ pub const EXPOSE: &str = "flotilla.dev/expose";
 pub const PROTECTED: &str = "flotilla.dev/protected";
 /// A new value restarts the control plane once, as `kubectl rollout restart` does for a Deployment.
 pub const RESTARTED_AT: &str = "flotilla.dev/restarted-at";
+/// A new value stops the control plane once no cluster is joined; a request starts it again.
+pub const HIBERNATED_AT: &str = "flotilla.dev/hibernated-at";
 /// The backup of the instance whose data replaces the present data once.
 pub const RESTORE: &str = "flotilla.dev/restore";
 
@@ -80,6 +82,7 @@ pub struct InstanceSettings {
     pub hibernate_after: Option<Duration>,
     pub is_protected: bool,
     pub restarted_at: Option<String>,
+    pub hibernated_at: Option<String>,
     /// The id of the backup that the data comes from.
     pub restore: Option<String>,
 }
@@ -123,6 +126,7 @@ fn apply(settings: &mut InstanceSettings, key: &str, value: &str) -> Result<(), 
         PROTECTED => settings.is_protected = value.parse().map_err(|_| "must be \"true\" or \"false\"".to_owned())?,
         RESTORE => settings.restore = Some(backup_id(value)?),
         RESTARTED_AT => settings.restarted_at = Some(value.to_owned()),
+        HIBERNATED_AT => settings.hibernated_at = Some(value.to_owned()),
         _ => return Err("is not a known annotation".to_owned()),
     }
     Ok(())

@@ -14,12 +14,16 @@ use object::Status;
 use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
 
-/// Forwards a request with the credential of the manager and the identity of the caller.
+use crate::revocation::SessionEnd;
+
+/// Forwards a request with the credential of the manager and the identity of the caller. An upgraded connection is closed
+/// when `end` completes.
 pub async fn forward(
     remote: &RemoteAccess,
     path: &str,
     user: &User,
     incoming: Incoming,
+    end: SessionEnd,
 ) -> Result<Response<Body>, Status> {
     let upgrade = forwarding::wants_upgrade(&incoming);
     let mut headers = forwarding::passed_headers(&incoming.headers, upgrade);
@@ -41,7 +45,7 @@ pub async fn forward(
     *request.uri_mut() = target;
     *request.headers_mut() = headers;
     let response = forwarding::exchange(stream, request).await.map_err(failed)?;
-    forwarding::answer(response, incoming.upgrade)
+    forwarding::answer_until(response, incoming.upgrade, end)
 }
 
 fn set_identity(headers: &mut HeaderMap, credentials: &Credentials, user: Option<&User>) -> Result<(), Status> {

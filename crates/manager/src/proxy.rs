@@ -3,6 +3,7 @@
 //! A caller with a credential of the manager acts with its roles on the instance. A caller with a credential of the instance
 //! itself, such as its administrator's certificate, is left to the instance. Without a role an instance does not exist.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use apiserver::server::Server;
 use apiserver::{forwarding, http as api_http};
 use async_trait::async_trait;
 use http::{Response, Uri, header};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use instances::directory::{InstanceDirectory, InstanceEntry};
 use instances::plane::Connection;
 use instances::running::{InFlight, RunningInstance};
@@ -23,7 +26,7 @@ use object::request::User;
 
 use crate::access::Rights;
 use crate::audit_trail::{AuditTrail, AuditedRequest, is_recorded};
-use crate::revocation::{Revocations, StillAllowed};
+use crate::revocation::{Revocations, SessionEnd, StillAllowed};
 use crate::tokens::{self, AccessTokens};
 use crate::{forward, identity};
 
@@ -32,6 +35,8 @@ pub const PREFIX: &str = "/instances/";
 const MEMBER_WAIT_SECONDS: u32 = 2;
 /// Time for which the bindings of a namespace are known to exist.
 const PREPARED_FOR: Duration = Duration::from_secs(30);
+/// Buffer of a connection to a plane in this process.
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// Serves the APIs of all instances.
 pub struct InstanceProxy {
@@ -93,8 +98,10 @@ impl InstanceProxy {
         prepare_namespaces(&running, &access).await;
         prepare_member_user(&running, &path, &user, &access).await?;
         let (bearer, full) = (tokens::bearer(&incoming.headers), incoming.uri.path().to_owned());
-        let response = serve_as(&running, &path, (&user, &access), peer, incoming).await?;
-        let still_allowed = self.still_allowed(name, user, access, (bearer, full));
+        let still_allowed = self.still_allowed(name, Arc::clone(&user), access.clone(), (bearer, full));
+        let end = self.revocations.lost(Arc::clone(&still_allowed));
+        let caller = ProxyCaller { user: &user, access: &access, peer, end };
+        let response = serve_as(&running, &path, caller, incoming).await?;
         Ok(response.map(|body| self.revocations.guard(body, still_allowed)))
     }
 
@@ -107,7 +114,7 @@ impl InstanceProxy {
         (bearer, path): (Option<String>, String),
     ) -> StillAllowed {
         let (rights, tokens) = (self.rights.clone(), Arc::clone(&self.tokens));
-        Box::new(move || {
+        Arc::new(move || {
             let has_same = rights.instance_access(&user, &name) == access;
             let (tokens, bearer, path) = (Arc::clone(&tokens), bearer.clone(), path.clone());
             Box::pin(async move { has_same && tokens.is_valid(bearer.as_deref(), &path).await })
@@ -141,17 +148,36 @@ impl InstanceProxy {
     }
 }
 
+/// The sender of a request, and the end of upgraded connections that it opens.
+struct ProxyCaller<'a> {
+    user: &'a User,
+    access: &'a InstanceAccess,
+    peer: Arc<Peer>,
+    end: SessionEnd,
+}
+
 /// Sends a request to a running instance as a user of the manager.
 async fn serve_as(
     running: &Arc<RunningInstance>,
     path: &str,
-    (user, access): (&User, &InstanceAccess),
-    peer: Arc<Peer>,
-    incoming: Incoming,
+    caller: ProxyCaller<'_>,
+    mut incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
     let in_flight = InFlight::begin(running);
+    let ProxyCaller { user, access, peer, end } = caller;
+    // An instance with an open session does not hibernate.
+    let session = InFlight::begin(running);
+    let end: SessionEnd = Box::pin(async move {
+        let _session = session;
+        end.await;
+    });
     let acting = identity::in_instance(user, access);
     let response = match &running.connection {
+        Connection::InProcess(server) if forwarding::wants_upgrade(&incoming) => {
+            let client = incoming.upgrade.take();
+            let response = exchange_in_process(server, path, (acting, peer), incoming).await?;
+            forwarding::answer_until(response, client, end)?
+        }
         Connection::InProcess(server) => {
             let request = rewritten(incoming, path, true)?;
             Box::pin(api_http::handle_as(Arc::clone(server), peer, Arc::new(acting), request)).await
@@ -161,10 +187,31 @@ async fn serve_as(
                 let text = "the credential of this imported instance may not impersonate users: only administrators can use it";
                 return Err(Status::new(403, "Forbidden", text));
             }
-            forward::forward(remote, path, &acting, incoming).await?
+            forward::forward(remote, path, &acting, incoming, end).await?
         }
     };
     Ok(response.map(|body| body.on_end(move || drop(in_flight))))
+}
+
+/// Sends a request to a plane in this process over a connection, which can be upgraded and closed.
+async fn exchange_in_process(
+    server: &Arc<Server>,
+    path: &str,
+    (acting, peer): (User, Arc<Peer>),
+    incoming: Incoming,
+) -> Result<Response<hyper::body::Incoming>, Status> {
+    let request = rewritten(incoming, path, true)?.map(forwarding::body_of);
+    let (near, far) = tokio::io::duplex(PIPE_BYTES);
+    let (server, acting) = (Arc::clone(server), Arc::new(acting));
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let (server, peer, acting) = (Arc::clone(&server), Arc::clone(&peer), Arc::clone(&acting));
+        let request = request.map(api_http::RequestBody::Incoming);
+        async move { Ok::<_, Infallible>(Box::pin(api_http::handle_as(server, peer, acting, request)).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
+    tokio::spawn(connection.with_upgrades());
+    let failed = |error: hyper::Error| Status::internal(format!("the instance closed the connection: {error}"));
+    forwarding::exchange(near, request).await.map_err(failed)
 }
 
 /// Returns the name of the instance and the path within it, with its query.

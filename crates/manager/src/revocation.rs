@@ -1,6 +1,7 @@
-//! Ends responses that are still being sent when their caller loses the right to them.
+//! Ends responses and upgraded connections when their caller loses the right to them.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::respond::Body;
@@ -24,7 +25,10 @@ pub struct Revocations {
 }
 
 /// Returns false when the caller may not read on.
-pub type StillAllowed = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+pub type StillAllowed = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+
+/// Completes when the caller of a connection may not use it any longer.
+pub type SessionEnd = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Revocations {
     pub fn start(rights: &Rights, client: &ClusterClient, cancel: &CancellationToken) -> Self {
@@ -57,7 +61,8 @@ impl Revocations {
         }
     }
 
-    fn lost(&self, is_allowed: StillAllowed) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    /// Completes when `is_allowed` returns false after a change.
+    pub fn lost(&self, is_allowed: StillAllowed) -> SessionEnd {
         let mut changes = self.changes.clone();
         changes.mark_unchanged();
         Box::pin(async move {

@@ -8,7 +8,12 @@ fn settings() -> InstanceSettings {
 
 /// A started in-process instance without joined clusters.
 fn running(settings: &InstanceSettings) -> RunningFacts {
-    RunningFacts { fingerprint: "a".into(), restarted_at: settings.restarted_at.clone(), ..RunningFacts::default() }
+    let started_with = StartedWith {
+        fingerprint: "a".into(),
+        restarted_at: settings.restarted_at.clone(),
+        hibernated_at: settings.hibernated_at.clone(),
+    };
+    RunningFacts { started_with, ..RunningFacts::default() }
 }
 
 #[track_caller]
@@ -52,8 +57,12 @@ fn an_instance_is_adopted_started_and_kept_running() {
     check("new", |i| i.has_finalizer = false, (Step::Adopt, Phase::Pending, "Progressing"));
     check("adopted", |_| {}, (Step::Start, Phase::Starting, "Progressing"));
     check("started", |i| i.running = Some(running(i.settings)), (Step::Nothing, Phase::Running, "Completed"));
-    let changed =
-        |i: &mut Inputs<'_>| i.running = Some(RunningFacts { fingerprint: "b".into(), ..running(i.settings) });
+    let changed = |i: &mut Inputs<'_>| {
+        i.running = Some(RunningFacts {
+            started_with: StartedWith { fingerprint: "b".into(), ..Default::default() },
+            ..running(i.settings)
+        })
+    };
     check("settings changed", changed, (Step::Restart, Phase::Starting, "Progressing"));
     let broken =
         |i: &mut Inputs<'_>| i.running = Some(RunningFacts { broken: Some("disk full".into()), ..running(i.settings) });
@@ -80,7 +89,12 @@ fn a_suspended_instance_is_left_as_it_is() {
     let suspended = PlaneSpec { is_suspended: true, ..PlaneSpec::default() };
     let stopped = PlaneSpec { is_stopped: true, ..PlaneSpec::default() };
     let s = settings();
-    let old = |i: &mut Inputs<'_>| i.running = Some(RunningFacts { fingerprint: "b".into(), ..running(i.settings) });
+    let old = |i: &mut Inputs<'_>| {
+        i.running = Some(RunningFacts {
+            started_with: StartedWith { fingerprint: "b".into(), ..Default::default() },
+            ..running(i.settings)
+        })
+    };
     check_with("not started", &s, &suspended, |_| {}, (Step::Nothing, Phase::Suspended, "Suspended"));
     check_with("not restarted", &s, &suspended, old, (Step::Nothing, Phase::Suspended, "Suspended"));
     check_with("zero replicas", &s, &stopped, old, (Step::Stop, Phase::Suspended, "Stopped"));
@@ -110,6 +124,22 @@ fn an_idle_instance_without_clusters_hibernates_and_wakes() {
     let woken = |i: &mut Inputs<'_>| (i.was_hibernated, i.is_woken) = (true, true);
     check_with("woken", &sleepy, &spec, woken, (Step::Start, Phase::Starting, "Progressing"));
     check("annotation removed", asleep, (Step::Start, Phase::Starting, "Progressing"));
+
+    // On request: once, and not before the last cluster has left.
+    let requested = InstanceSettings { hibernated_at: Some("now".into()), ..settings() };
+    let before = |clusters: Clusters| {
+        move |i: &mut Inputs<'_>| {
+            i.running = Some(running(&settings()));
+            i.clusters = clusters;
+        }
+    };
+    check_with("requested", &requested, &spec, before(Clusters::Count(0)), sleeps);
+    check_with("requested with members", &requested, &spec, before(Clusters::Count(1)), stays);
+    check_with("requested, asleep", &requested, &spec, asleep, (Step::Nothing, Phase::Hibernated, "Hibernated"));
+    check_with("requested, woken", &requested, &spec, woken, (Step::Start, Phase::Starting, "Progressing"));
+    check_with("requested before this start", &requested, &spec, idle(SECOND, Clusters::Count(0)), stays);
+    let imported = InstanceSettings { mode: Mode::Imported, ..requested.clone() };
+    check_with("imported", &imported, &spec, before(Clusters::Count(0)), stays);
 }
 
 #[test]

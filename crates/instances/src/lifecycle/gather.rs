@@ -126,8 +126,7 @@ impl Lifecycle {
 fn facts(running: &RunningInstance) -> RunningFacts {
     let health = running.health.lock().clone();
     RunningFacts {
-        fingerprint: running.fingerprint.clone(),
-        restarted_at: running.restarted_at.clone(),
+        started_with: running.started_with.clone(),
         broken: match running.task.has_ended() {
             Some(Ended::Broken(problem)) => Some(problem),
             Some(Ended::Stopped) => Some("it was stopped".to_owned()),

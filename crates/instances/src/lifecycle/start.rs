@@ -17,6 +17,7 @@ use reconcile::ObjectKey;
 
 use super::Lifecycle;
 use super::gather::Gathered;
+use crate::decide::StartedWith;
 use crate::plane::{PlaneRequest, StartedPlane};
 use crate::running::{Activity, RunningInstance};
 use crate::{import, process, rights, secrets};
@@ -29,7 +30,11 @@ impl Lifecycle {
     pub(super) async fn start(&self, gathered: &Gathered) -> Result<RunningInstance, String> {
         let (instance, settings) = (&gathered.instance, &gathered.settings);
         let began = Instant::now();
-        let (mut fingerprint, mut restarted_at) = (gathered.fingerprint.clone(), settings.restarted_at.clone());
+        let mut started_with = StartedWith {
+            fingerprint: gathered.fingerprint.clone(),
+            restarted_at: settings.restarted_at.clone(),
+            hibernated_at: settings.hibernated_at.clone(),
+        };
         let directory = self.deps.dirs.of(instance.uid());
         self.restore(gathered, &directory).await?;
         let started = match settings.mode {
@@ -41,13 +46,13 @@ impl Lifecycle {
             }
             Mode::Process => match process::adopt(&directory).await {
                 Some((record, plane)) => {
-                    (fingerprint, restarted_at) = (record.fingerprint, record.restarted_at);
+                    started_with = record.started_with;
                     plane
                 }
                 None => {
                     let request = self.request(gathered, &directory).await?;
                     let command = self.deps.factory.server_command();
-                    process::start(&command, &request, (&fingerprint, restarted_at.clone())).await?
+                    process::start(&command, &request, &started_with).await?
                 }
             },
         };
@@ -74,8 +79,7 @@ impl Lifecycle {
             admin: started.admin,
             kubeconfig: started.kubeconfig,
             address: started.address,
-            fingerprint,
-            restarted_at,
+            started_with,
             started_at: Timestamp::now(),
             start_millis: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
             identity,

@@ -181,7 +181,7 @@ impl ApiGateway {
     /// Checks again whether the caller of a stream may call it, and whether its token is still valid.
     fn still_allowed(&self, (caller, method): CalledBy, bearer: Option<String>, path: String) -> StillAllowed {
         let api = Arc::clone(&self.api);
-        Box::new(move || {
+        Arc::new(move || {
             let (api, caller, bearer, path) = (Arc::clone(&api), Arc::clone(&caller), bearer.clone(), path.clone());
             Box::pin(async move {
                 let instance = caller.instance.get().map(String::as_str);

@@ -499,6 +499,28 @@ impl InstanceService<ApiCaller> for ManagerApi {
         self.patched(caller, &request.name, patch).await
     }
 
+    async fn hibernate_instance(
+        &self,
+        caller: &ApiCaller,
+        request: HibernateInstanceRequest,
+    ) -> Result<Instance, Status> {
+        let entry = self.entry(&request.name)?;
+        let (settings, _) = annotations::read(&entry.object);
+        if settings.mode == PlaneMode::Imported {
+            let text = format!("the instance {} is imported: its control plane is not stopped from here", request.name);
+            return Err(failed_precondition(text));
+        }
+        let preview = self.operations.preview_deletion(&caller.user, &request.name).await?;
+        if !preview.clusters.is_empty() {
+            let joined = preview.clusters.join(", ");
+            let text = format!("the instance {} has joined clusters, which need it: {joined}", request.name);
+            return Err(failed_precondition(text));
+        }
+        let now = object::time::format_micros(jiff::Timestamp::now());
+        let patch = json!({"metadata": {"annotations": {annotations::HIBERNATED_AT: now}}});
+        self.patched(caller, &request.name, patch).await
+    }
+
     async fn wake_instance(&self, caller: &ApiCaller, request: WakeInstanceRequest) -> Result<Instance, Status> {
         let entry = self.entry(&request.name)?;
         if self.operations.directory.connect(&entry).await.is_none() {
