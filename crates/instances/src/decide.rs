@@ -226,14 +226,14 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecis
     }
     let ready =
         LifecycleDecision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
-    // A request is done once: the plane that starts after it was started with it.
-    let is_requested = running.started_with.hibernated_at != inputs.settings.hibernated_at
-        && inputs.settings.hibernated_at.is_some()
-        && inputs.settings.mode != Mode::Imported;
-    let after = if is_requested { Some(Duration::ZERO) } else { inputs.settings.hibernate_after };
-    let Some(after) = after.filter(|_| inputs.settings.mode != Mode::Imported) else {
+    if inputs.settings.mode == Mode::Imported {
         return ready;
-    };
+    }
+    // A request is done once: the plane that starts after it was started with it.
+    let requested_at = &inputs.settings.hibernated_at;
+    let is_requested = requested_at.is_some() && running.started_with.hibernated_at != *requested_at;
+    let after = if is_requested { Some(Duration::ZERO) } else { inputs.settings.hibernate_after };
+    let Some(after) = after else { return ready };
     match inputs.clusters {
         // Members need their heartbeats and changes: only a plane without members may sleep.
         Clusters::Count(0) if running.idle >= after => {
