@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use jiff::Timestamp;
-use pki::authority::CertificateAuthority;
+use pki::authority::{CertificateAuthority, CertificateRequest};
 use pki::certificate::KeyedCertificate;
 use pki::key::PrivateKey;
 use pki::key_dir::{self, KeyDir};
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Interval for checking certificates.
 const CHECK_EVERY: Duration = Duration::from_secs(3600);
+const SERVING: &str = "apiserver";
 
 /// The administrator's kubeconfig.
 pub(crate) struct AdminKubeconfig {
@@ -34,6 +35,7 @@ pub struct Certificates {
     directory: KeyDir,
     dns_names: Vec<String>,
     addresses: Vec<IpAddr>,
+    validity: Duration,
     pub authority: CertificateAuthority,
     pub front_proxy: CertificateAuthority,
     pub service_account_key: PrivateKey,
@@ -44,7 +46,13 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    pub fn ensure(directory: &Path, bind: SocketAddr, names: &[String]) -> anyhow::Result<Self> {
+    /// `service_address` is the one of the Service that leads to the API.
+    pub(crate) fn ensure(
+        directory: &Path,
+        (bind, service_address): (SocketAddr, IpAddr),
+        names: &[String],
+        validity: Duration,
+    ) -> anyhow::Result<Self> {
         let now = Timestamp::now();
         let directory = KeyDir::open(directory).context("cannot use the key directory")?;
         for loose in directory.loose_key_files()? {
@@ -53,17 +61,18 @@ impl Certificates {
         let authority = directory.ensure_authority("ca", "flotilla", now)?;
         let front_proxy = directory.ensure_authority("front-proxy-ca", "front-proxy-ca", now)?;
         let service_account_key = directory.ensure_signing_key("sa")?;
-        let (dns_names, addresses) = server_names(bind, names);
-        let serving = directory.ensure_server_cert(&authority, "apiserver", (&dns_names, &addresses), now)?;
+        let (dns_names, addresses) = server_names(bind, service_address, names);
+        let serving = ensure_serving(&directory, &authority, (&dns_names, &addresses), validity)?;
         let resolver = Arc::new(ReloadableCertResolver::new(&serving)?);
         let client_trust = Arc::new(ClientTrust::new(std::slice::from_ref(authority.certificate()))?);
-        let proxy_client = ensure_proxy_client(&directory, &front_proxy)?;
+        let proxy_client = ensure_proxy_client(&directory, &front_proxy, validity)?;
         let front_proxy_identity = Arc::new(ReloadableClientCert::new(&proxy_client)?);
         Ok(Self {
             front_proxy_identity,
             directory,
             dns_names,
             addresses,
+            validity,
             authority,
             front_proxy,
             service_account_key,
@@ -78,9 +87,9 @@ impl Certificates {
 
     /// Writes the administrator's kubeconfig, readable by its owner only.
     pub(crate) fn write_admin_kubeconfig(&self, target: &AdminKubeconfig) -> anyhow::Result<()> {
-        let identity = ("system:admin", ["system:masters".to_owned()]);
-        let admin =
-            self.directory.ensure_client_cert(&self.authority, "admin", (identity.0, &identity.1), Timestamp::now())?;
+        let mut request = CertificateRequest::client("system:admin", &["system:masters".to_owned()]);
+        request.duration = self.validity;
+        let admin = self.directory.ensure_cert(&self.authority, "admin", &request, Timestamp::now())?;
         let (certificate, key) = (admin.certificate.to_pem(), admin.key.to_pem());
         let credential = Credential::ClientCertificate { certificate_pem: &certificate, key_pem: &key };
         let AdminKubeconfig { file, context, url, server_name } = target;
@@ -91,9 +100,10 @@ impl Certificates {
 
     fn renew(&self, kubeconfig: &AdminKubeconfig) -> anyhow::Result<()> {
         let names = (&self.dns_names[..], &self.addresses[..]);
-        let serving = self.directory.ensure_server_cert(&self.authority, "apiserver", names, Timestamp::now())?;
+        let serving = ensure_serving(&self.directory, &self.authority, names, self.validity)?;
         self.resolver.replace(&serving)?;
-        self.front_proxy_identity.replace(&ensure_proxy_client(&self.directory, &self.front_proxy)?)?;
+        let proxy_client = ensure_proxy_client(&self.directory, &self.front_proxy, self.validity)?;
+        self.front_proxy_identity.replace(&proxy_client)?;
         self.write_admin_kubeconfig(kubeconfig)
     }
 
@@ -112,13 +122,30 @@ impl Certificates {
     }
 }
 
-fn ensure_proxy_client(directory: &KeyDir, front_proxy: &CertificateAuthority) -> anyhow::Result<KeyedCertificate> {
+fn ensure_serving(
+    directory: &KeyDir,
+    authority: &CertificateAuthority,
+    (dns_names, addresses): (&[String], &[IpAddr]),
+    validity: Duration,
+) -> anyhow::Result<KeyedCertificate> {
+    let mut request = CertificateRequest::server(SERVING, dns_names, addresses);
+    request.duration = validity;
+    Ok(directory.ensure_cert(authority, SERVING, &request, Timestamp::now())?)
+}
+
+fn ensure_proxy_client(
+    directory: &KeyDir,
+    front_proxy: &CertificateAuthority,
+    validity: Duration,
+) -> anyhow::Result<KeyedCertificate> {
     let name = "front-proxy-client";
-    Ok(directory.ensure_client_cert(front_proxy, name, (name, &[]), Timestamp::now())?)
+    let mut request = CertificateRequest::client(name, &[]);
+    request.duration = validity;
+    Ok(directory.ensure_cert(front_proxy, name, &request, Timestamp::now())?)
 }
 
 /// Returns the names and addresses of the serving certificate.
-fn server_names(bind: SocketAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>) {
+fn server_names(bind: SocketAddr, service_address: IpAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>) {
     let mut dns: Vec<String> = [
         "localhost",
         "kubernetes",
@@ -133,7 +160,7 @@ fn server_names(bind: SocketAddr, names: &[String]) -> (Vec<String>, Vec<IpAddr>
     .map(str::to_owned)
     .to_vec();
     let mut addresses: Vec<IpAddr> =
-        vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), [10, 0, 0, 1].into()];
+        vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), service_address];
     if !bind.ip().is_unspecified() {
         addresses.push(bind.ip());
     }

@@ -1,7 +1,7 @@
 //! Opens, serves and stops an API server with its store, certificates and listener.
 
 use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use apiserver::admission::pod_security::PodSecurity;
 use apiserver::admission::policies::{MutatingPolicies, ValidatingPolicies};
 use apiserver::admission::quota::Quotas;
 use apiserver::admission::service_account::ServiceAccountDefaults;
-use apiserver::admission::service_ip::ServiceAddresses;
+use apiserver::admission::service_ip::{ServiceAddresses, ServiceRange};
 use apiserver::admission::webhooks::{MutatingWebhooks, ValidatingWebhooks};
 use apiserver::admission::{Admission, Chain};
 use apiserver::aggregate::Aggregator;
@@ -120,7 +120,7 @@ impl ApiHost<TcpListener> {
         certificates.write_admin_kubeconfig(&admin)?;
 
         let Additions { kinds, objects, judges, admission } = additions;
-        let steps = admission_steps(judges, admission);
+        let steps = admission_steps(options.service_range, judges, admission);
         let audit_webhook = options.audit_webhook.clone();
         let audit_webhook = audit_webhook.map(|(endpoint, batches)| Arc::new(AuditWebhook::start(endpoint, batches)));
         let config =
@@ -218,6 +218,7 @@ impl<L> ApiHost<L> {
             authority: Arc::new(authority),
             sign_token,
             server_url: self.url.clone(),
+            server_ca_pem: self.certificates.ca_pem(),
             agent_approval: AgentApproval::default(),
             clock,
         };
@@ -288,7 +289,8 @@ async fn certificates(
     let mut names = options.names.clone();
     let host = peer_address.and_then(|peer| peer.rsplit_once(':')).map(|(host, _)| host.trim_matches(['[', ']']));
     names.extend(host.map(str::to_owned));
-    Certificates::ensure(&directory, address, &names)
+    let service_address = IpAddr::V4(options.service_range.first());
+    Certificates::ensure(&directory, (address, service_address), &names, options.leaf_validity)
 }
 
 fn server_config(
@@ -385,7 +387,11 @@ fn provide_certificates(tls: &TlsOptions, certificates: &Certificates, stop: &Ca
 }
 
 /// Returns all admission steps in the order they run.
-fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>>) -> Chain {
+fn admission_steps(
+    range: ServiceRange,
+    judges: Vec<Box<dyn Admission>>,
+    last: Vec<Box<dyn Admission>>,
+) -> Chain {
     let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
         Box::new(LimitRanger),
@@ -394,7 +400,7 @@ fn admission_steps(judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>
         Box::new(MutatingPolicies::default()),
         Box::new(MutatingWebhooks::default()),
         Box::new(DefaultIngressClass),
-        Box::new(ServiceAddresses),
+        Box::new(ServiceAddresses { range }),
         Box::new(EscalationCheck),
         Box::new(ParamAccess),
         Box::new(CertificateApproval),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::admission::service_ip::ServiceRange;
 use apiserver::audit::{BatchSettings, Level, Policy, Rotation};
 use apiserver::auth::webhook::WebhookEndpoint;
 use apiserver::auth::{Authorizer, OidcConfig, TokenAuthenticator};
@@ -13,6 +14,7 @@ use apiserver::documents::Version;
 use apiserver::http::PlainPaths;
 use apiserver::limits::LimitsConfig;
 use object::request::User;
+use pki::authority::LEAF_LIFETIME;
 use pki::token::Secret;
 
 use crate::provided_tls::TlsOptions;
@@ -44,6 +46,10 @@ pub struct Options {
     /// Additional names and addresses of the serving certificate.
     pub names: Vec<String>,
     pub tls: TlsOptions,
+    /// Validity of the server's own certificates.
+    pub leaf_validity: Duration,
+    /// Addresses that Services get.
+    pub service_range: ServiceRange,
     /// URL in kubeconfigs when it is not the bind address (a load balancer, a forwarded port).
     pub advertise: Option<String>,
     /// Address for other servers on the same storage, `HOST:PORT`; detected when not set.
@@ -93,6 +99,8 @@ impl Options {
             bind,
             names: Vec::new(),
             tls: TlsOptions::default(),
+            leaf_validity: LEAF_LIFETIME,
+            service_range: ServiceRange::default(),
             advertise: None,
             peer_address: None,
             context: context.to_owned(),

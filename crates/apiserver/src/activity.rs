@@ -181,7 +181,7 @@ mod tests {
 
     fn entry(user: &str, path: &str, code: u16) -> ActivityEntry {
         let info = RequestInfo::parse(&Method::PUT, path, "");
-        let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certificates: Vec::new() };
+        let peer = Peer { address: ([127, 0, 0, 1], 9).into(), certificates: Vec::new(), server_name: None };
         let user = User::new(user, &[]);
         let request = AnsweredRequest { info: &info, user: &user, peer: &peer, agent: "kubectl", audit_id: "id", code };
         entry_of(&request, Timestamp::UNIX_EPOCH)

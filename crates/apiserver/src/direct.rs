@@ -257,7 +257,7 @@ impl Backend for Direct {
 
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
         let user = self.context(identity).await?.user;
-        let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
+        let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new(), server_name: None });
         let response = crate::http::handle_as(self.server.clone(), peer, user, request.map(RequestBody::Whole)).await;
         let (parts, body) = response.into_parts();
         let bytes = http_body_util::BodyExt::collect(body).await.map_err(Status::internal)?.to_bytes();

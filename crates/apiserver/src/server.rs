@@ -26,7 +26,7 @@ use crate::health::HealthCheck;
 use crate::http::Peer;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
-use crate::mount::Mount;
+use crate::mount::{Mount, RequestedNames};
 use crate::request::RequestInfo;
 use crate::resources::Resources;
 use crate::scope::{ReadScope, WriteScope};
@@ -189,6 +189,16 @@ impl Server {
 
     pub fn dynamic_groups(&self) -> impl Iterator<Item = &dyn DynamicGroup> {
         self.handlers.get().into_iter().flat_map(|handlers| &handlers.groups).map(|group| &**group)
+    }
+
+    /// Returns the path of a request to a name that belongs to a mounted API.
+    pub fn path_by_name(&self, names: &RequestedNames<'_>, path: &str) -> Result<Option<String>, Status> {
+        for mount in self.handlers.get().into_iter().flat_map(|handlers| &handlers.mounts) {
+            if let Some(path) = mount.path_by_name(names, path)? {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the mounted API that a path belongs to.

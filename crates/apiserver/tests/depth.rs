@@ -55,7 +55,7 @@ async fn send(world: &World, method: &str, path: &str, content_type: &str, body:
     let request = request.header("authorization", "Bearer admin");
     let request = request.body(apiserver::http::RequestBody::Whole(body.into())).expect("a request");
     let address = "127.0.0.1:1".parse().expect("an address");
-    let peer = Arc::new(apiserver::http::Peer { address, certificates: Vec::new() });
+    let peer = Arc::new(apiserver::http::Peer { address, certificates: Vec::new(), server_name: None });
     let (parts, body) = apiserver::http::handle(world.server.clone(), peer, request).await.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     (parts.status.as_u16(), String::from_utf8_lossy(&bytes).into_owned())

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api_host::Storage;
+use apiserver::admission::service_ip::ServiceRange;
 use clap::{Args, ValueEnum};
+use pki::authority::DAY;
 
 #[derive(Args)]
 pub struct HostArgs {
@@ -21,6 +23,12 @@ pub struct HostArgs {
     names: Vec<String>,
     #[command(flatten)]
     tls: crate::tls_flags::TlsArgs,
+    /// Validity of the server's own certificates, in days. They are renewed before they expire.
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650), value_name = "DAYS")]
+    leaf_cert_validity_days: u32,
+    /// IPv4 network of the addresses that Services get.
+    #[arg(long, default_value_t = ServiceRange::default(), value_parser = ServiceRange::parse, value_name = "CIDR")]
+    service_cluster_ip_range: ServiceRange,
     /// URL written into kubeconfigs, if clients do not reach the server at --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
@@ -76,6 +84,8 @@ impl HostArgs {
         host.storage = self.storage()?;
         host.names = self.names;
         host.tls = self.tls.read()?;
+        host.leaf_validity = DAY * self.leaf_cert_validity_days;
+        host.service_range = self.service_cluster_ip_range;
         host.advertise = self.advertise_url;
         host.peer_address = self.peer_address;
         self.encryption.apply(host)?;

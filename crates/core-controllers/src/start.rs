@@ -40,15 +40,17 @@ pub struct ControllerParameters {
     /// Signs approved certificate requests.
     pub authority: Arc<CertificateAuthority>,
     pub sign_token: SignToken,
-    /// The API address for joining machines.
+    /// The API address for joining machines, and the CA by which they verify it.
     pub server_url: String,
+    pub server_ca_pem: String,
     pub agent_approval: AgentApproval,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Runs until cancelled. Only one of the replicas that share a store may run it.
 pub async fn run(clients: ControllerClients, parameters: ControllerParameters, cancel: CancellationToken) {
-    let ControllerParameters { ca_pem, authority, sign_token, server_url, agent_approval, clock } = parameters;
+    let ControllerParameters { ca_pem, authority, sign_token, server_url, server_ca_pem, agent_approval, clock } =
+        parameters;
     let manager = &clients.manager;
     let acting = |name: &str| (clients.controller)(name);
     let stop = || cancel.clone();
@@ -76,7 +78,7 @@ pub async fn run(clients: ControllerClients, parameters: ControllerParameters, c
     running.spawn(certificates::run(manager.clone(), signer, rules, Arc::clone(&clock), stop()));
     running.spawn(roles::run(manager.clone(), acting("clusterrole-aggregation-controller"), stop()));
     let bootstrap_clients = BootstrapClients { reader: manager.clone(), cleaner: acting("token-cleaner") };
-    running.spawn(bootstrap::run(bootstrap_clients, plan_kubeconfig(&server_url, &ca_pem), clock, stop()));
+    running.spawn(bootstrap::run(bootstrap_clients, plan_kubeconfig(&server_url, &server_ca_pem), clock, stop()));
     while let Some(ended) = running.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "controller exited with an error");

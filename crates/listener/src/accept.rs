@@ -152,7 +152,7 @@ impl Connection {
         // Fails only on a socket that is closed already, which the next read reports.
         let _ = socket.set_nodelay(true);
         let Some(tls) = tls else {
-            let handler = service(ConnectionPeer { address, certificates: Vec::new() });
+            let handler = service(ConnectionPeer { address, certificates: Vec::new(), server_name: None });
             return self.serve_http(socket, permit, handler).await;
         };
         let accepted = self.stop.run_until_cancelled(tls.accept(socket));
@@ -164,7 +164,8 @@ impl Connection {
         };
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|c| c.clone().into_owned()).collect();
-        let handler = service(ConnectionPeer { address, certificates });
+        let server_name = stream.get_ref().1.server_name().map(str::to_ascii_lowercase);
+        let handler = service(ConnectionPeer { address, certificates, server_name });
         self.serve_http(stream, permit, handler).await;
     }
 

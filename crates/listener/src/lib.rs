@@ -53,4 +53,6 @@ pub struct ConnectionPeer {
     pub address: SocketAddr,
     /// The chain the client presented in the TLS handshake; not verified.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// The name the client requested in the TLS handshake (SNI), in lower case.
+    pub server_name: Option<String>,
 }

@@ -6,10 +6,11 @@ use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::authority::{CertificateAuthority, CertificateRequest};
+use crate::authority::{BACKDATE, CertificateAuthority, CertificateRequest, LEAF_LIFETIME};
 use crate::certificate::{Certificate, KeyedCertificate};
 use crate::error::PkiError;
 use crate::key::PrivateKey;
@@ -213,7 +214,15 @@ fn still_fits(
         && same_members(&names.ips, &request.ips)
         && kept.certificate.belongs_to(&kept.key)
         && !needs_renewal(&kept.certificate, now)
+        && fits_duration(&kept.certificate, authority, request.duration)
         && kept.certificate.is_signed_by(authority.certificate())
+}
+
+/// With the default duration any validity fits, such as that of a certificate from elsewhere.
+fn fits_duration(kept: &Certificate, authority: &CertificateAuthority, duration: Duration) -> bool {
+    let seconds = i64::try_from((duration + BACKDATE).as_secs()).unwrap_or(i64::MAX);
+    let end = kept.not_before().as_second().saturating_add(seconds);
+    duration == LEAF_LIFETIME || kept.not_after().as_second() == end.min(authority.certificate().not_after().as_second())
 }
 
 fn same_members<T: Ord>(one: &[T], other: &[T]) -> bool {

@@ -19,14 +19,70 @@ use crate::generated_name::generate_name;
 use crate::resources::Resources;
 use crate::storage::{self, Outcome};
 
-/// The addresses Services get: 10.0.0.0/24's first one is the API server's own, as in kube-apiserver's default range.
-const RANGE_START: u32 = u32::from_be_bytes([10, 0, 0, 0]);
-const RANGE_SIZE: u32 = 1 << 16;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random tries before the range is walked from the start.
 const RANDOM_TRIES: usize = 16;
 
-pub struct ServiceAddresses;
+/// Prefix lengths that kube-apiserver accepts: a larger range could not be walked, a smaller one has no room.
+const PREFIXES: std::ops::RangeInclusive<u32> = 12..=28;
+/// Addresses at the start of a range for Services that set theirs.
+const RESERVED: std::ops::RangeInclusive<u32> = 16..=256;
+
+/// The addresses that Services get. The first one is that of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceRange {
+    start: u32,
+    prefix: u32,
+}
+
+impl Default for ServiceRange {
+    fn default() -> Self {
+        Self { start: u32::from_be_bytes([10, 0, 0, 0]), prefix: 16 }
+    }
+}
+
+impl ServiceRange {
+    /// Reads an IPv4 network such as `10.96.0.0/12`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let invalid = || format!("{text:?} is not an IPv4 network such as 10.96.0.0/12");
+        let (address, prefix) = text.split_once('/').ok_or_else(invalid)?;
+        let address: Ipv4Addr = address.parse().map_err(|_| invalid())?;
+        let prefix: u32 = prefix.parse().map_err(|_| invalid())?;
+        if !PREFIXES.contains(&prefix) {
+            return Err(format!("the prefix length of {text} must be {} to {}", PREFIXES.start(), PREFIXES.end()));
+        }
+        Ok(Self { start: address.to_bits() & (u32::MAX << (32 - prefix)), prefix })
+    }
+
+    fn size(self) -> u32 {
+        1 << (32 - self.prefix)
+    }
+
+    /// The address of the API server.
+    pub fn first(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.start + 1)
+    }
+
+    fn contains(self, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(v4) if (self.start + 1..self.start + self.size() - 1).contains(&v4.to_bits()))
+    }
+
+    fn candidate(self) -> Ipv4Addr {
+        let reserved = (self.size() / 16).clamp(*RESERVED.start(), *RESERVED.end());
+        let from = if reserved + 1 < self.size() { reserved } else { 2 };
+        Ipv4Addr::from_bits(self.start + rand::rng().random_range(from..self.size() - 1))
+    }
+}
+
+impl std::fmt::Display for ServiceRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from_bits(self.start), self.prefix)
+    }
+}
+
+pub struct ServiceAddresses {
+    pub range: ServiceRange,
+}
 
 #[async_trait]
 impl Admission for ServiceAddresses {
@@ -61,7 +117,7 @@ impl Admission for ServiceAddresses {
         let ty = service.str_at(&["spec", "type"]).to_owned();
         let wants_address = matches!(ty.as_str(), "" | "ClusterIP" | "NodePort" | "LoadBalancer");
         if wants_address && service.str_at(&["spec", "clusterIP"]) != "None" {
-            allocate_address(scope.resources, attributes, service).await?;
+            allocate_address(self.range, scope.resources, attributes, service).await?;
         }
         if matches!(ty.as_str(), "NodePort" | "LoadBalancer")
             && service.bool_at(&["spec", "allocateLoadBalancerNodePorts"]) != Some(false)
@@ -88,6 +144,7 @@ fn keep_allocated(service: &mut Object, old: Option<&Object>) {
 }
 
 async fn allocate_address(
+    range: ServiceRange,
     resources: Resources<'_>,
     attributes: &Attributes<'_>,
     service: &mut Object,
@@ -100,13 +157,13 @@ async fn allocate_address(
     let owner = (service.namespace().to_owned(), service.name().to_owned());
     if !wanted.is_empty() {
         let taken = !attributes.dry_run && !take(resources, &wanted, &owner).await?;
-        let in_range = wanted.parse::<IpAddr>().is_ok_and(is_in_range);
+        let in_range = wanted.parse::<IpAddr>().is_ok_and(|address| range.contains(address));
         if taken || !in_range {
             let detail = if in_range {
                 "failed to allocate IP: provided IP is already allocated".to_owned()
             } else {
                 format!(
-                    "failed to allocate IP {wanted}: the provided IP is not in the valid range. The range of valid IPs is 10.0.0.0/16"
+                    "failed to allocate IP {wanted}: the provided IP is not in the valid range. The range of valid IPs is {range}"
                 )
             };
             let error = FieldError::invalid(FieldPath::new("spec.clusterIPs"), json!([wanted]), detail);
@@ -115,29 +172,20 @@ async fn allocate_address(
         service.set(&["spec", "clusterIPs"], json!([wanted]));
         return Ok(());
     }
-    let address = if attributes.dry_run { candidate().to_string() } else { take_any(resources, &owner).await? };
+    let address = if attributes.dry_run { range.candidate().to_string() } else { take_any(range, resources, &owner).await? };
     service.set(&["spec", "clusterIP"], address.clone());
     service.set(&["spec", "clusterIPs"], json!([address]));
     Ok(())
 }
 
-fn candidate() -> Ipv4Addr {
-    // The first addresses are reserved for Services that set theirs; .1 is the API server's.
-    Ipv4Addr::from_bits(RANGE_START + rand::rng().random_range(256..RANGE_SIZE - 1))
-}
-
-fn is_in_range(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V4(v4) if (RANGE_START + 1..RANGE_START + RANGE_SIZE - 1).contains(&v4.to_bits()))
-}
-
-async fn take_any(resources: Resources<'_>, owner: &(String, String)) -> Result<String, Status> {
+async fn take_any(range: ServiceRange, resources: Resources<'_>, owner: &(String, String)) -> Result<String, Status> {
     for _ in 0..RANDOM_TRIES {
-        let address = candidate().to_string();
+        let address = range.candidate().to_string();
         if take(resources, &address, owner).await? {
             return Ok(address);
         }
     }
-    for bits in RANGE_START + 2..RANGE_START + RANGE_SIZE - 1 {
+    for bits in range.start + 2..range.start + range.size() - 1 {
         let address = Ipv4Addr::from_bits(bits).to_string();
         if take(resources, &address, owner).await? {
             return Ok(address);
@@ -209,4 +257,36 @@ pub async fn release(resources: Resources<'_>, service: &Object) -> Result<(), S
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<(&str, &str), &str>) {
+        match (ServiceRange::parse(text), expected) {
+            (Ok(range), Ok((shown, first))) => {
+                assert_eq!((range.to_string().as_str(), range.first().to_string().as_str()), (shown, first));
+                for _ in 0..100 {
+                    let address = range.candidate();
+                    assert!(range.contains(address.into()) && address != range.first(), "{text}: {address}");
+                }
+            }
+            (Err(problem), Err(part)) => assert!(problem.contains(part), "{problem}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn a_service_range_is_an_ipv4_network() {
+        check("10.96.0.0/12", Ok(("10.96.0.0/12", "10.96.0.1")));
+        check("10.100.7.9/12", Ok(("10.96.0.0/12", "10.96.0.1")));
+        check("192.168.3.0/28", Ok(("192.168.3.0/28", "192.168.3.1")));
+        check("10.0.0.0/8", Err("must be 12 to 28"));
+        check("10.0.0.0/29", Err("must be 12 to 28"));
+        check("10.0.0.0", Err("not an IPv4 network"));
+        check("fd00::/112", Err("not an IPv4 network"));
+        check("10.0.0.0/12,fd00::/112", Err("not an IPv4 network"));
+    }
 }

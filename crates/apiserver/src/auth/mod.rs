@@ -205,6 +205,11 @@ impl Auth {
         if decision.allowed { Ok(()) } else { Err(refusal::forbidden(user, action, &decision.reason)) }
     }
 
+    /// The 403 of a request that another authorizer than this server's refused.
+    pub fn refusal(user: &User, info: &RequestInfo, reason: &str) -> Status {
+        refusal::forbidden(user, &refusal::action_of(info), reason)
+    }
+
     /// Returns the verdict of the current policy, with its reason.
     pub async fn decide(
         &self,

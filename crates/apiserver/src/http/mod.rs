@@ -23,7 +23,7 @@ use crate::extension::ExtensionRequest;
 use crate::flow::Classified;
 use crate::limits::Slot;
 use crate::metrics::RequestLabels;
-use crate::mount::MountRequest;
+use crate::mount::{MountRequest, RequestedNames};
 use crate::request::RequestInfo;
 use crate::respond::{self, Body};
 use crate::server::Server;
@@ -38,11 +38,13 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The chain the client presented in the TLS handshake; not yet verified.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// The name the client requested in the TLS handshake, in lower case.
+    pub server_name: Option<String>,
 }
 
 impl From<listener::ConnectionPeer> for Peer {
-    fn from(listener::ConnectionPeer { address, certificates }: listener::ConnectionPeer) -> Self {
-        Self { address, certificates }
+    fn from(listener::ConnectionPeer { address, certificates, server_name }: listener::ConnectionPeer) -> Self {
+        Self { address, certificates, server_name }
     }
 }
 
@@ -83,6 +85,7 @@ async fn answer(
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
     add_host(&mut parts);
+    let named = if known.is_none() { address_by_name(&server, &peer, &mut parts) } else { Ok(()) };
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
     let info = read_info(&server, &parts, &query_text);
@@ -90,6 +93,10 @@ async fn answer(
     if !object::percent::is_whole(parts.uri.path()) {
         record.response_complete(400);
         return respond::text(400, "text/plain; charset=utf-8", "400 Bad Request");
+    }
+    if let Err(status) = named {
+        record.response_complete(status.code);
+        return respond::status_response(&status, accept.as_ref());
     }
     let incoming = Incoming {
         info: info.clone(),
@@ -152,6 +159,20 @@ fn add_host(parts: &mut http::request::Parts) {
     {
         parts.headers.insert(header::HOST, host);
     }
+}
+
+/// Gives a request to a name of a mounted API the path of that API.
+fn address_by_name(server: &Server, peer: &Peer, parts: &mut http::request::Parts) -> Result<(), Status> {
+    let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = parts.uri.authority().map(|authority| authority.as_str()).or(header);
+    let names = RequestedNames { server_name: peer.server_name.as_deref(), host };
+    let Some(path) = server.path_by_name(&names, parts.uri.path())? else { return Ok(()) };
+    let target = match parts.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    parts.uri = target.parse().map_err(|_| Status::bad_request("not a path"))?;
+    Ok(())
 }
 
 /// Reads the path and lets the handler of a connection classify it.

@@ -155,7 +155,7 @@ impl World {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = request.body(RequestBody::Whole(body.into())).expect("a request");
         let address = "127.0.0.1:1".parse().expect("an address");
-        let peer = Arc::new(Peer { address, certificates: caller.certificates.clone() });
+        let peer = Arc::new(Peer { address, certificates: caller.certificates.clone(), server_name: None });
         let (parts, body) = handle(self.server.clone(), peer, request).await.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let body = serde_json::from_slice(&bytes)

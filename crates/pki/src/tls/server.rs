@@ -189,8 +189,10 @@ impl ReloadableCertResolver {
         let shown = self.shown.load();
         let default = shown.default.as_ref().unwrap_or(&shown.own);
         let Some(name) = server_name.map(str::to_ascii_lowercase) else { return default.clone() };
-        let wildcard = || name.split_once('.').and_then(|(_, parent)| shown.by_name.get(&format!("*.{parent}")));
-        let own = || shown.own_names.contains(&name).then_some(&shown.own);
+        let parent = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        let wildcard = || parent.as_ref().and_then(|parent| shown.by_name.get(parent));
+        let is_own = |name: &String| shown.own_names.contains(name);
+        let own = || (is_own(&name) || parent.as_ref().is_some_and(is_own)).then_some(&shown.own);
         shown.by_name.get(&name).or_else(wildcard).or_else(own).unwrap_or(default).clone()
     }
 }
