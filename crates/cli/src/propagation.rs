@@ -44,6 +44,11 @@ pub struct PropagationArgs {
     /// holder of a token full access to the control plane (any) [default: bound; with --compat: any].
     #[arg(long, value_parser = ["any", "bound"], value_name = "WHICH")]
     agent_approval: Option<String>,
+    /// Objects of members that search.karmada.io shows: those that the caller can read in the member through
+    /// clusters/NAME/proxy (caller), or every cached object to every caller with permission for search or proxying, as in
+    /// Karmada (all) [default: caller; with --compat: all].
+    #[arg(long, value_parser = ["caller", "all"], value_name = "WHICH")]
+    search_access: Option<String>,
     /// Controllers to run: `*` enables those on by default, NAME enables one, -NAME disables one.
     #[arg(long, default_value = "*", allow_hyphen_values = true, value_name = "NAMES")]
     controllers: String,
@@ -168,6 +173,10 @@ impl PropagationArgs {
                 (None, Some(_)) => settings::AgentApproval::Any,
                 (None, None) => settings::AgentApproval::Bound,
             },
+            search_access: match (self.search_access.as_deref(), &self.compat) {
+                (Some("all"), _) | (None, Some(_)) => settings::SearchAccess::All,
+                (Some(_), _) | (None, None) => settings::SearchAccess::Caller,
+            },
             ..Propagation::default()
         };
         let namespaces = self.skipped_propagating_namespaces.iter().map(String::as_str);
@@ -275,6 +284,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use control_plane::settings::SearchAccess;
 
     use super::*;
 
@@ -300,6 +310,10 @@ mod tests {
         let karmadas = read("--compat karmada-1.18");
         assert_eq!(karmadas.agent_approval, settings::AgentApproval::Any);
         assert_eq!(read("--compat karmada-1.18 --agent-approval bound").agent_approval, settings::AgentApproval::Bound);
+        let access = |line: &str| read(line).search_access;
+        assert_eq!((access(""), access("--search-access all")), (SearchAccess::Caller, SearchAccess::All));
+        assert_eq!(access("--compat karmada-1.18"), SearchAccess::All);
+        assert_eq!(access("--compat karmada-1.18 --search-access caller"), SearchAccess::Caller);
         assert_eq!(*karmadas.features, Features::default());
         assert!(!karmadas.features.failover && !karmadas.allow_no_execute_taint_policy);
         assert!(!karmadas.fleet.enable_no_execute_taint_eviction);

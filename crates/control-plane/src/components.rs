@@ -74,7 +74,11 @@ pub fn start(
 ) -> anyhow::Result<Running> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let parameters = ControllerParameters { agent_approval: propagation.agent_approval, ..parameters };
+    let mut parameters = ControllerParameters { agent_approval: propagation.agent_approval, ..parameters };
+    if let Some(published) = &propagation.published {
+        parameters.server_url.clone_from(&published.url);
+        parameters.server_ca_pem.clone_from(&published.ca_pem);
+    }
     let connect = Arc::new(member_sync::connect::connect);
     let background = propagation.background.clone().unwrap_or_else(Handle::current);
     let components = Components { clients, shared, parameters, propagation, clock, connect };

@@ -21,6 +21,7 @@ pub mod settings {
     pub use fleet::settings::{Controllers, PurgeMode, Settings as FleetSettings};
     pub use member_sync::CollectSettings;
     pub use member_sync::settings::EnabledSyncs;
+    pub use plane_api::searching::SearchAccess;
     pub use propagation::skipped_apis::SkippedApis;
     pub use propagation::skipped_namespaces::SkippedNamespaces;
     pub use services::CONTROLLERS as SERVICE_CONTROLLERS;

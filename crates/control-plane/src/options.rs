@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::features::Features;
 use core_controllers::AgentApproval;
+use plane_api::searching::SearchAccess;
 use tokio::runtime::Handle;
 
 /// Context, cluster and user name in the kubeconfig, as existing scripts for Karmada expect.
@@ -43,9 +44,20 @@ pub struct Propagation {
     pub allow_no_execute_taint_policy: bool,
     /// Selects the agents whose certificates are approved automatically.
     pub agent_approval: AgentApproval,
+    /// The address for clusters that register themselves, if they reach this server through another one.
+    pub published: Option<PublishedAddress>,
+    /// Selects the objects of members that search shows.
+    pub search_access: SearchAccess,
     /// Runs the components apart from the requests, so that a burst of propagation does not delay them; `None` shares the
     /// runtime of the API server.
     pub background: Option<Handle>,
+}
+
+/// An address of a control plane with the CA of its server.
+#[derive(Clone, Debug)]
+pub struct PublishedAddress {
+    pub url: String,
+    pub ca_pem: String,
 }
 
 #[derive(Clone)]

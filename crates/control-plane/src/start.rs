@@ -176,8 +176,9 @@ fn handlers(
     let shared_key = &host.certificates.service_account_key;
     let console = Arc::new(WebConsole::of_plane(shared.client.clone(), shared_key));
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
+    let searching = Searching::new(search, Arc::clone(&tunnels), propagation.search_access);
     Handlers {
-        connect: vec![Box::new(proxy), Box::new(Searching { search, tunnels: Arc::clone(&tunnels) }), Box::new(usage)],
+        connect: vec![Box::new(proxy), Box::new(searching), Box::new(usage)],
         groups: vec![Box::new(CustomMetrics { adapter: adapter.clone() }), Box::new(ExternalMetrics { adapter })],
         extensions: vec![
             Box::new(PropagationTimeline {

@@ -10,6 +10,7 @@ mod paths;
 mod read;
 mod registries;
 mod restore;
+mod scope;
 mod version;
 mod watch;
 
@@ -34,6 +35,7 @@ pub use crate::filter::{Filter, ReadField};
 pub use crate::paths::{Path, parse as parse_path};
 pub use crate::read::{ListRequest, Listed};
 pub use crate::restore::restore;
+pub use crate::scope::{LimitedScope, MemberScope, ReadScope};
 pub use crate::watch::{SearchEvent, Watch, WatchRequest};
 
 /// Changes of registries and clusters are batched for this long before caches follow.

@@ -12,6 +12,7 @@ use reconcile::{Kept, ObjectKey};
 use crate::Search;
 use crate::cache::{Cache, View, stamp};
 use crate::filter::Filter;
+use crate::scope::{ReadScope, readable};
 use crate::version::{ContinueToken, Versions};
 
 /// Objects visited per turn.
@@ -28,6 +29,7 @@ const VERSION_LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct ListRequest {
     pub filter: Filter,
+    pub scope: ReadScope,
     /// Objects per page; all if 0.
     pub limit: usize,
     /// Empty for the first page.
@@ -63,8 +65,9 @@ impl Search {
         gvr: &GroupVersionResource,
         key: &ObjectKey,
         version: Option<&str>,
+        scope: &ReadScope,
     ) -> Result<Arc<Object>, Status> {
-        let (cache, kept) = self.locate(gvr, key).await?;
+        let (cache, kept) = self.locate(gvr, key, scope).await?;
         let mut object = None;
         if version.is_none() {
             object = live(&cache, key).await?;
@@ -77,20 +80,30 @@ impl Search {
 
     /// The member that has the object. Fails while some member is not synced: a write must not go to the wrong one of
     /// two.
-    pub async fn owner(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<String, Status> {
+    pub async fn owner(
+        &self,
+        gvr: &GroupVersionResource,
+        key: &ObjectKey,
+        scope: &ReadScope,
+    ) -> Result<String, Status> {
         let view = self.view();
-        let unread = settle(&view, gvr).await;
+        let unread = settle(&view, gvr, scope).await;
         if !unread.is_empty() {
             return Err(not_read(&unread));
         }
-        let (cache, _) = the_one(&view, gvr, key)?;
+        let (cache, _) = the_one(&view, gvr, key, scope)?;
         Ok(cache.cluster.clone())
     }
 
-    async fn locate(&self, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<(Arc<Cache>, Kept), Status> {
+    async fn locate(
+        &self,
+        gvr: &GroupVersionResource,
+        key: &ObjectKey,
+        scope: &ReadScope,
+    ) -> Result<(Arc<Cache>, Kept), Status> {
         let view = self.view();
-        let unread = settle(&view, gvr).await;
-        match the_one(&view, gvr, key) {
+        let unread = settle(&view, gvr, scope).await;
+        match the_one(&view, gvr, key, scope) {
             Err(status) if status.is_not_found() && !unread.is_empty() => Err(not_read(&unread)),
             found => found,
         }
@@ -99,8 +112,8 @@ impl Search {
     /// A page of members' objects. Never waits long for a member: missing ones are named in the response.
     pub async fn list(&self, gvr: &GroupVersionResource, request: &ListRequest) -> Result<Listed, Status> {
         let view = self.view();
-        let unread = settle(&view, gvr).await;
-        let caches: Vec<&Arc<Cache>> = view.of(gvr).collect();
+        let unread = settle(&view, gvr, &request.scope).await;
+        let caches: Vec<&Arc<Cache>> = readable(&view, gvr, &request.scope).collect();
         let read: Vec<&Arc<Cache>> = caches.iter().copied().filter(|cache| cache.mirror.is_synced()).collect();
         let place = match request.continue_token.as_str() {
             "" => None,
@@ -114,7 +127,7 @@ impl Search {
                 present(&read, &request.version)
             }
         };
-        let mut listed = Listed { is_cached: !caches.is_empty(), unread, ..Listed::default() };
+        let mut listed = Listed { is_cached: view.of(gvr).next().is_some(), unread, ..Listed::default() };
         let mut walk = read.as_slice();
         let mut after = None;
         if let Some(place) = place {
@@ -125,7 +138,7 @@ impl Search {
             if !versions.knows(&cache.cluster) {
                 versions.set(&cache.cluster, &cache.mirror.version());
             }
-            let end = fill(cache, &request.filter, after.take(), request.limit, &mut listed.items).await;
+            let end = fill(cache, request, after.take(), &mut listed.items).await;
             let next = match (end, rest) {
                 (Some(key), _) => Some((cache.cluster.clone(), Some(key))),
                 (None, [next, ..]) if request.limit > 0 && listed.items.len() >= request.limit => {
@@ -143,28 +156,43 @@ impl Search {
         Ok(listed)
     }
 
-    /// The response to `search/cache`: all matching objects of every synced member.
-    pub async fn find(&self, gvr: &GroupVersionResource, name: &str, filter: &Filter) -> Vec<Bytes> {
+    /// The response to `search/cache`: all matching objects of every synced member that the caller may read.
+    pub async fn find(
+        &self,
+        gvr: &GroupVersionResource,
+        name: &str,
+        filter: Filter,
+        scope: ReadScope,
+    ) -> (Vec<Bytes>, Vec<String>) {
         let view = self.view();
-        settle(&view, gvr).await;
+        let unread = settle(&view, gvr, &scope).await;
+        let request = ListRequest {
+            filter,
+            scope,
+            limit: 0,
+            continue_token: String::new(),
+            version: String::new(),
+            is_exact: false,
+        };
         let mut items = Vec::new();
-        for cache in view.of(gvr) {
+        for cache in readable(&view, gvr, &request.scope) {
             if name.is_empty() {
-                fill(cache, filter, None, 0, &mut items).await;
+                fill(cache, &request, None, &mut items).await;
             } else {
-                let found = cache.mirror.kept(&ObjectKey::new(&filter.namespace, name));
+                let key = ObjectKey::new(&request.filter.namespace, name);
+                let found = cache.mirror.kept(&key).filter(|_| request.scope.shows(&cache.cluster, &key));
                 items.extend(found.map(|kept| kept.encoded()));
             }
         }
-        items
+        (items, unread)
     }
 }
 
-/// Waits for new caches, all at once, and returns those that are not synced.
-pub async fn settle(view: &View, gvr: &GroupVersionResource) -> Vec<String> {
-    futures::future::join_all(view.of(gvr).map(|cache| cache.settled())).await;
-    let unread = view.of(gvr).filter(|cache| !cache.mirror.is_synced());
-    unread.map(|cache| cache.problem()).collect()
+/// Waits for new caches, all at once, and returns the reasons for which members are missing.
+pub async fn settle(view: &View, gvr: &GroupVersionResource, scope: &ReadScope) -> Vec<String> {
+    futures::future::join_all(readable(view, gvr, scope).map(|cache| cache.settled())).await;
+    let unread = readable(view, gvr, scope).filter(|cache| !cache.mirror.is_synced());
+    unread.map(|cache| cache.problem()).chain(scope.problems()).collect()
 }
 
 fn not_read(unread: &[String]) -> Status {
@@ -172,8 +200,14 @@ fn not_read(unread: &[String]) -> Status {
     Status::unavailable(text).with_details(StatusDetails { retry_after_seconds: 1, ..StatusDetails::default() })
 }
 
-fn the_one(view: &View, gvr: &GroupVersionResource, key: &ObjectKey) -> Result<(Arc<Cache>, Kept), Status> {
-    let found = view.of(gvr).filter_map(|cache| Some((Arc::clone(cache), cache.mirror.kept(key)?)));
+fn the_one(
+    view: &View,
+    gvr: &GroupVersionResource,
+    key: &ObjectKey,
+    scope: &ReadScope,
+) -> Result<(Arc<Cache>, Kept), Status> {
+    let shown = readable(view, gvr, scope).filter(|cache| scope.shows(&cache.cluster, key));
+    let found = shown.filter_map(|cache| Some((Arc::clone(cache), cache.mirror.kept(key)?)));
     let mut found: Vec<(Arc<Cache>, Kept)> = found.collect();
     let resource: GroupResource = gvr.group_resource();
     if found.len() > 1 {
@@ -242,21 +276,21 @@ fn from_cluster<'a, 'c>(caches: &'a [&'c Arc<Cache>], cluster: &str) -> Result<&
 /// more.
 async fn fill(
     cache: &Cache,
-    filter: &Filter,
+    request: &ListRequest,
     mut after: Option<ObjectKey>,
-    limit: usize,
     items: &mut Vec<Bytes>,
 ) -> Option<ObjectKey> {
+    let ListRequest { filter, scope, limit, .. } = request;
     let mut last = None;
     loop {
         let chunk = cache.mirror.chunk(&filter.namespace, after.as_ref(), CHUNK);
         let (end, _) = chunk.last()?;
         let end = end.clone();
         for (key, kept) in chunk {
-            if !filter.matches(&key, &kept) {
+            if !scope.shows(&cache.cluster, &key) || !filter.matches(&key, &kept) {
                 continue;
             }
-            if limit > 0 && items.len() >= limit {
+            if *limit > 0 && items.len() >= *limit {
                 return last;
             }
             items.push(kept.encoded());

@@ -130,7 +130,8 @@ impl Drop for World {
 
 fn all() -> ListRequest {
     let filter = Filter::everything("");
-    ListRequest { filter, limit: 0, continue_token: String::new(), version: String::new(), is_exact: false }
+    let scope = ReadScope::Everything;
+    ListRequest { filter, scope, limit: 0, continue_token: String::new(), version: String::new(), is_exact: false }
 }
 
 fn named(object: &Object) -> String {
@@ -144,7 +145,8 @@ fn names(listed: &Listed) -> Vec<String> {
 
 fn from(version: &str) -> WatchRequest {
     let filter = Filter::everything("");
-    WatchRequest { filter, version: version.to_owned(), bookmarks: false, initial_events: None, duration: None }
+    let scope = ReadScope::Everything;
+    WatchRequest { filter, scope, version: version.to_owned(), bookmarks: false, initial_events: None, duration: None }
 }
 
 fn describe(event: &SearchEvent) -> String {
@@ -235,7 +237,7 @@ async fn an_object_is_read_from_the_one_member_that_has_it() {
     world.settled(&["a:x/mine", "a:x/shared", "b:x/shared"]).await;
     let get = |name: &'static str, version: Option<&'static str>| {
         let search = world.search.clone();
-        async move { search.get(&pods(), &ObjectKey::new("x", name), version).await }
+        async move { search.get(&pods(), &ObjectKey::new("x", name), version, &ReadScope::Everything).await }
     };
     for version in [None, Some("0")] {
         let mine = get("mine", version).await.expect("found");
@@ -248,7 +250,7 @@ async fn an_object_is_read_from_the_one_member_that_has_it() {
     let both = get("shared", None).await.expect_err("two have it");
     assert_eq!(both.code, 409);
     assert!(both.message.ends_with("ambiguous objects in clusters [a, b]"), "{}", both.message);
-    let owner = world.search.owner(&pods(), &ObjectKey::new("x", "mine")).await;
+    let owner = world.search.owner(&pods(), &ObjectKey::new("x", "mine"), &ReadScope::Everything).await;
     assert_eq!(owner.as_deref(), Ok("a"));
 }
 
@@ -267,10 +269,11 @@ async fn an_unreadable_member_blocks_no_list_and_prevents_writes() {
     let start = Instant::now();
     world.list(all()).await;
     assert!(start.elapsed() < Duration::from_millis(1), "only new caches are waited for");
+    let all = ReadScope::Everything;
     let (here, missing) = (ObjectKey::new("x", "p1"), ObjectKey::new("x", "missing"));
-    assert!(world.search.get(&pods(), &here, None).await.is_ok());
-    assert_eq!(world.search.get(&pods(), &missing, None).await.map_err(|status| status.code), Err(503));
-    assert_eq!(world.search.owner(&pods(), &here).await.map_err(|status| status.code), Err(503));
+    assert!(world.search.get(&pods(), &here, None, &all).await.is_ok());
+    assert_eq!(world.search.get(&pods(), &missing, None, &all).await.map_err(|status| status.code), Err(503));
+    assert_eq!(world.search.owner(&pods(), &here, &all).await.map_err(|status| status.code), Err(503));
     // A watch from the list delivers the member's objects once it can be read.
     let mut watch = world.search.watch(&pods(), from(&listed.version)).await;
     world.seed("b", "x", "p2", "web");
@@ -441,9 +444,101 @@ async fn searching_finds_objects_by_path_and_labels() {
     for (namespace, name, labels, expected) in cases {
         let labels = LabelSelector::parse(labels).expect("a selector");
         let filter = Filter { labels, ..Filter::everything(namespace) };
-        let items = world.search.find(&pods(), name, &filter).await;
+        let (items, _) = world.search.find(&pods(), name, filter, ReadScope::Everything).await;
         assert_eq!(names(&Listed { items, ..Listed::default() }), expected, "{namespace}/{name}");
     }
-    let unknown = world.search.find(&builtin::services(), "", &Filter::everything("")).await;
+    let everything = Filter::everything("");
+    let (unknown, _) = world.search.find(&builtin::services(), "", everything, ReadScope::Everything).await;
     assert!(unknown.is_empty());
+}
+
+/// All of member `a`, and namespace `x` of member `b`; `z` was denied there.
+fn limited() -> ReadScope {
+    let of_b = MemberScope::Namespaces { allowed: ["x".to_owned()].into(), denied: ["z".to_owned()].into() };
+    let members = BTreeMap::from([("a".to_owned(), MemberScope::All), ("b".to_owned(), of_b)]);
+    ReadScope::Limited(LimitedScope { members, undecided: BTreeMap::new() })
+}
+
+fn only(cluster: &str) -> ReadScope {
+    let members = BTreeMap::from([(cluster.to_owned(), MemberScope::All)]);
+    ReadScope::Limited(LimitedScope { members, undecided: BTreeMap::new() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_hides_members_and_namespaces_from_lists_and_gets() {
+    let world = World::with_registry().await;
+    for (member, namespace, name) in [("a", "x", "p1"), ("a", "z", "p2"), ("b", "x", "p3"), ("b", "z", "p2")] {
+        world.seed(member, namespace, name, "web");
+    }
+    world.settled(&["a:x/p1", "a:z/p2", "b:x/p3", "b:z/p2"]).await;
+    for limit in 0..4 {
+        let mut pages = Vec::new();
+        let mut request = ListRequest { limit, scope: limited(), ..all() };
+        loop {
+            let page = world.list(request.clone()).await;
+            pages.extend(names(&page));
+            if page.continue_token.is_empty() {
+                break;
+            }
+            request.continue_token = page.continue_token;
+        }
+        assert_eq!(pages, ["a:x/p1", "a:z/p2", "b:x/p3"], "{limit} at a time");
+    }
+    let of_a = world.list(ListRequest { scope: only("a"), ..all() }).await;
+    assert_eq!(names(&of_a), ["a:x/p1", "a:z/p2"]);
+    let versions = version::read(&of_a.version).expect("a version of members");
+    assert_eq!(versions.keys().collect::<Vec<_>>(), ["a"], "the version does not name hidden members");
+    let (found, _) = world.search.find(&pods(), "", Filter::everything(""), limited()).await;
+    assert_eq!(names(&Listed { items: found, ..Listed::default() }), ["a:x/p1", "a:z/p2", "b:x/p3"]);
+    let (found, _) = world.search.find(&pods(), "p2", Filter::everything("z"), limited()).await;
+    assert_eq!(names(&Listed { items: found, ..Listed::default() }), ["a:z/p2"]);
+    // Two members have it; the caller sees one.
+    let shared = ObjectKey::new("z", "p2");
+    let got = world.search.get(&pods(), &shared, None, &limited()).await.expect("the one of member a");
+    assert_eq!(named(&got), "a:z/p2");
+    assert_eq!(world.search.owner(&pods(), &shared, &limited()).await.as_deref(), Ok("a"));
+    let hidden = world.search.get(&pods(), &ObjectKey::new("x", "p3"), None, &only("a")).await;
+    assert_eq!(hidden.map(|_| ()).map_err(|status| status.code), Err(404));
+    assert_eq!(world.search.namespaces(&pods(), "a", 10), ["x", "z"].map(str::to_owned).into());
+    assert_eq!(world.search.namespaces(&pods(), "a", 1).len(), 1);
+    assert_eq!(world.search.clusters(&pods()), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_could_not_decide_is_named_as_unread() {
+    let world = World::with_registry().await;
+    world.seed("a", "x", "p1", "web");
+    world.settled(&["a:x/p1"]).await;
+    let ReadScope::Limited(mut scope) = only("a") else { unreachable!("limited to one member") };
+    scope.undecided.insert("b".to_owned(), "no answer".to_owned());
+    let scope = ReadScope::Limited(scope);
+    let listed = world.list(ListRequest { scope: scope.clone(), ..all() }).await;
+    assert_eq!((names(&listed), listed.unread), (vec!["a:x/p1".to_owned()], vec!["cluster b: no answer".to_owned()]));
+    let missing = world.search.get(&pods(), &ObjectKey::new("x", "missing"), None, &scope).await;
+    assert_eq!(missing.map(|_| ()).map_err(|status| status.code), Err(503));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_hides_what_its_scope_does_and_reports_new_namespaces() {
+    let world = World::with_registry().await;
+    let listed = world.settled(&[]).await;
+    let request = WatchRequest { scope: limited(), ..from(&listed.version) };
+    let mut watch = world.search.watch(&pods(), request).await;
+    world.seed("b", "z", "denied", "web");
+    world.seed("b", "x", "shown", "web");
+    assert_eq!(events_of(&mut watch, 1).await, ["+b:x/shown"]);
+    assert!(!watch.take_open_question());
+    world.seed("b", "new", "undecided", "web");
+    let events = timeout(LIMIT, watch.next()).await.expect("in time").expect("goes on");
+    assert!(events.is_empty() && watch.take_open_question() && !watch.take_open_question());
+    let ReadScope::Limited(mut scope) = limited() else { unreachable!("limited") };
+    if let Some(MemberScope::Namespaces { denied, .. }) = scope.members.get_mut("b") {
+        denied.insert("new".to_owned());
+    }
+    watch.refine_scope(ReadScope::Limited(scope));
+    world.seed("b", "new", "more", "web");
+    world.delete("b", "z", "denied").await;
+    world.delete("b", "x", "shown").await;
+    assert_eq!(events_of(&mut watch, 1).await, ["-b:x/shown"]);
+    assert!(!watch.take_open_question());
 }

@@ -14,6 +14,7 @@ use crate::Search;
 use crate::cache::{Cache, View};
 use crate::filter::Filter;
 use crate::read::settle;
+use crate::scope::{ReadScope, readable};
 use crate::version::Versions;
 
 /// Interval of bookmarks, if requested.
@@ -29,6 +30,7 @@ const CHUNK: usize = 256;
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
     pub filter: Filter,
+    pub scope: ReadScope,
     /// Empty, `0`, or a version from an earlier response.
     pub version: String,
     pub bookmarks: bool,
@@ -54,6 +56,9 @@ pub enum SearchEvent {
 pub struct Watch {
     gvr: GroupVersionResource,
     filter: Filter,
+    scope: ReadScope,
+    /// An object arrived in a namespace about which the scope does not decide.
+    has_open_question: bool,
     /// The versions sent to the client so far.
     versions: Versions,
     sources: SelectAll<BoxStream<'static, (Arc<Cache>, StreamItem)>>,
@@ -99,8 +104,8 @@ impl Search {
         let mut owed = BTreeSet::new();
         if is_streaming {
             // A member that is not synced is not waited for: its objects arrive as they are read.
-            settle(&present, gvr).await;
-            let read = present.of(gvr).filter(|cache| cache.mirror.is_synced());
+            settle(&present, gvr, &request.scope).await;
+            let read = readable(&present, gvr, &request.scope).filter(|cache| cache.mirror.is_synced());
             owed = read.map(|cache| cache.cluster.clone()).collect();
         }
         let start = |cluster: &str| match asked.get(cluster) {
@@ -109,16 +114,19 @@ impl Search {
             "" | "0" => Start::State,
             version => version.parse().map_or(Start::State, Start::After),
         };
-        let sources = present.of(gvr).map(|cache| source(cache, start(&cache.cluster), &request.filter.namespace));
+        let shown = || readable(&present, gvr, &request.scope);
+        let sources = shown().map(|cache| source(cache, start(&cache.cluster), &request.filter.namespace));
         let sources = stream::select_all(sources);
         let mut versions = Versions::default();
-        for cache in present.of(gvr).filter(|cache| asked.knows(&cache.cluster) && !is_streaming) {
+        for cache in shown().filter(|cache| asked.knows(&cache.cluster) && !is_streaming) {
             versions.set(&cache.cluster, asked.get(&cache.cluster));
         }
         let now = Instant::now();
         Watch {
             gvr: gvr.clone(),
             filter: request.filter,
+            scope: request.scope,
+            has_open_question: false,
             versions,
             sources,
             clusters: present.of(gvr).map(|cache| cache.cluster.clone()).collect(),
@@ -134,7 +142,22 @@ impl Search {
 }
 
 impl Watch {
-    /// The next events; `None` when the watch is over.
+    /// Reports, once, that an object arrived in a namespace about which the scope does not decide.
+    pub fn take_open_question(&mut self) -> bool {
+        std::mem::take(&mut self.has_open_question)
+    }
+
+    pub fn scope(&self) -> &ReadScope {
+        &self.scope
+    }
+
+    /// Replaces the scope by one that shows the same objects.
+    pub fn refine_scope(&mut self, scope: ReadScope) {
+        debug_assert!(self.scope.shows_the_same(&scope), "a watch cannot take objects back");
+        self.scope = scope;
+    }
+
+    /// The next events, none if a question is open; `None` when the watch is over.
     pub async fn next(&mut self) -> Option<Vec<SearchEvent>> {
         loop {
             if self.is_over {
@@ -165,7 +188,7 @@ impl Watch {
                     return None;
                 }
             };
-            if !events.is_empty() {
+            if !events.is_empty() || self.has_open_question {
                 return Some(events);
             }
         }
@@ -184,7 +207,10 @@ impl Watch {
     fn take(&mut self, cache: &Cache, next_item: StreamItem) -> Vec<SearchEvent> {
         match next_item {
             StreamItem::State(objects) => {
-                let fitting = objects.iter().filter(|(key, kept)| self.filter.matches(key, kept));
+                self.has_open_question |= objects.iter().any(|(key, _)| self.scope.leaves_open(&cache.cluster, key));
+                let fitting = objects
+                    .iter()
+                    .filter(|(key, kept)| self.scope.shows(&cache.cluster, key) && self.filter.matches(key, kept));
                 fitting.map(|(_, kept)| self.present(cache, kept)).collect()
             }
             StreamItem::StateEnd(version) => {
@@ -221,7 +247,9 @@ impl Watch {
 
     /// The event for a change, after the selectors of this watch.
     fn step(&mut self, cache: &Cache, step: &RecordedChange) -> Option<SearchEvent> {
-        let fits = |kept: &Option<Kept>| kept.clone().filter(|kept| self.filter.matches(&step.key, kept));
+        self.has_open_question |= self.scope.leaves_open(&cache.cluster, &step.key);
+        let is_shown = self.scope.shows(&cache.cluster, &step.key);
+        let fits = |kept: &Option<Kept>| kept.clone().filter(|kept| is_shown && self.filter.matches(&step.key, kept));
         let (before, now) = (fits(&step.before), fits(&step.now));
         self.versions.advance(&cache.cluster, &step.version.to_string());
         let shown = |kept: Kept| versioned(&kept.object(), &self.versions);

@@ -1,5 +1,6 @@
 //! A member as the proxy reaches it: its endpoint, its CA, and the credentials to impersonate callers.
 
+use std::io;
 use std::sync::Arc;
 
 use api::cluster::{CLUSTERS, ClusterSpec, SECRET_CA_BUNDLE, SECRET_TOKEN, SecretReference, SyncMode};
@@ -9,9 +10,9 @@ use apiserver::respond::Body;
 use apiserver::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::RemoteConfig;
-use cluster_client::remote::config::Pem;
-use cluster_client::remote::connect::{open_http1, open_http1_over};
+use cluster_client::remote::config::{Credentials, Pem};
+use cluster_client::remote::connect::{Dialer, open_http1, open_http1_over};
+use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri, header};
 use object::request::User;
 use object::request::user::{AUTHENTICATED_GROUP, UNAUTHENTICATED_GROUP};
@@ -105,6 +106,24 @@ pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
 }
 
 impl ProxiedMember {
+    /// Returns a client that acts as the caller, for several requests.
+    pub fn client_as(&self, user: &User) -> Result<ClusterClient, Status> {
+        let mut config = self.config.clone();
+        config.credentials = Credentials { token: Some(self.impersonator_token.clone()), ..Credentials::default() };
+        config.impersonate = Some(User {
+            groups: user.groups.iter().filter(|group| is_impersonated(group)).cloned().collect(),
+            ..User::new(&user.name, &[])
+        });
+        if let Some(route) = &self.route {
+            let route = route.clone();
+            config.dialer = Some(Dialer::new(move || {
+                let route = route.clone();
+                Box::pin(async move { route.dial().await.map_err(io::Error::other) })
+            }));
+        }
+        ClusterClient::connect(Endpoint::Remote(config)).map_err(|error| self.failed(&error.to_string()))
+    }
+
     /// Forwards the request as the caller and streams the response back.
     pub async fn forward(&self, path: &str, user: &User, incoming: Incoming) -> Result<Response<Body>, Status> {
         let upgrade = forwarding::wants_upgrade(&incoming);
@@ -147,11 +166,8 @@ impl ProxiedMember {
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Status::bad_request("not a header value"));
         out.insert(header::AUTHORIZATION, value(&format!("bearer {}", self.impersonator_token))?);
         out.insert(HeaderName::from_static("impersonate-user"), value(&user.name)?);
-        for group in &user.groups {
-            // Every member adds these groups by itself; the impersonator may lack the right to set them.
-            if group != AUTHENTICATED_GROUP && group != UNAUTHENTICATED_GROUP {
-                out.append(HeaderName::from_static("impersonate-group"), value(group)?);
-            }
+        for group in user.groups.iter().filter(|group| is_impersonated(group)) {
+            out.append(HeaderName::from_static("impersonate-group"), value(group)?);
         }
         Ok(out)
     }
@@ -159,6 +175,11 @@ impl ProxiedMember {
     fn failed(&self, problem: &str) -> Status {
         unreachable(&self.name, problem)
     }
+}
+
+/// Every member adds the two other groups by itself; the impersonator may lack the right to set them.
+fn is_impersonated(group: &str) -> bool {
+    group != AUTHENTICATED_GROUP && group != UNAUTHENTICATED_GROUP
 }
 
 pub(super) fn unreachable(name: &str, problem: &str) -> Status {

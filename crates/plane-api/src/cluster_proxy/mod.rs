@@ -15,6 +15,7 @@ use apiserver::server::Server;
 use apiserver::subresource::{ConnectHandler, ConnectRequest};
 use apiserver::verbs::Target;
 use async_trait::async_trait;
+use cluster_client::ClusterClient;
 use http::{Response, Uri};
 use object::Status;
 use object::request::Subresource;
@@ -59,6 +60,16 @@ pub async fn forward(
     member::find(server, tunnels, cluster).await?.forward(path, user, incoming).await
 }
 
+/// Returns a client of a member that acts as the caller, with the credentials of the proxy.
+pub async fn client_as(
+    server: &Server,
+    tunnels: &Tunnels,
+    cluster: &str,
+    user: &User,
+) -> Result<ClusterClient, Status> {
+    member::find(server, tunnels, cluster).await?.client_as(user)
+}
+
 /// Handles a request in this server, as the caller, with another path.
 pub async fn answer_here(
     server: &Arc<Server>,
@@ -74,7 +85,7 @@ pub async fn answer_here(
     if let Some(upgrade) = incoming.upgrade {
         request.extensions_mut().insert(upgrade);
     }
-    let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new() });
+    let peer = Arc::new(Peer { address: ([127, 0, 0, 1], 0).into(), certificates: Vec::new(), server_name: None });
     // Boxed, because this is called while another request is handled.
     Ok(Box::pin(apiserver::http::handle_as(Arc::clone(server), peer, user, request)).await)
 }

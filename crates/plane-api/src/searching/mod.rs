@@ -3,6 +3,7 @@
 mod cluster_column;
 mod forwarded_body;
 mod reads;
+mod rights;
 
 use std::sync::{Arc, Weak};
 
@@ -23,11 +24,15 @@ use search::Search;
 
 use crate::cluster_proxy::tunnels::Tunnels;
 use crate::cluster_proxy::{self, answer_here, inner_path};
+use crate::searching::rights::{CallerRights, MemberRequest};
+
+pub use crate::searching::rights::SearchAccess;
 
 /// Answers for `search.karmada.io`.
 pub struct Searching {
-    pub search: Search,
-    pub tunnels: Arc<Tunnels>,
+    search: Search,
+    /// Shared with open watches.
+    rights: Arc<CallerRights>,
 }
 
 /// Clients of members with the rights of the control plane, directly or through a tunnel.
@@ -61,6 +66,15 @@ impl ProxiedRequest {
         ObjectKey::new(namespace, &self.info.name)
     }
 
+    /// The request to decide about, which a request with this method makes.
+    fn of_member(&self, method: &Method) -> MemberRequest<'_> {
+        MemberRequest {
+            info: &self.info,
+            proxy_verb: Verb::of_method(method.as_str()),
+            namespaced: self.resource.kind.namespaced,
+        }
+    }
+
     fn target(&self) -> Target {
         let key = self.key();
         Target {
@@ -73,6 +87,10 @@ impl ProxiedRequest {
 }
 
 impl Searching {
+    pub fn new(search: Search, tunnels: Arc<Tunnels>, access: SearchAccess) -> Self {
+        Self { search, rights: Arc::new(CallerRights::new(access, tunnels)) }
+    }
+
     async fn ready(&self) -> Result<&Search, Status> {
         self.search.ready().await?;
         Ok(&self.search)
@@ -101,15 +119,18 @@ impl Searching {
         let is_read =
             matches!(proxied.info.verb, Verb::Get | Verb::List | Verb::Watch) && proxied.info.subresource.is_none();
         if is_read {
-            return reads::serve(search, server, &proxied, &request.incoming).await;
+            let reader = reads::Reader { search, rights: &self.rights, server, user: &request.user };
+            return reader.serve(Arc::new(proxied), &request.incoming).await;
         }
         // A create or deletecollection does not identify a member.
         if proxied.info.name.is_empty() || proxied.info.verb == Verb::DeleteCollection {
             return Err(Status::method_not_allowed(&proxied.gvr.group_resource(), proxied.info.verb));
         }
-        let cluster = search.owner(&proxied.gvr, &proxied.key()).await?;
+        let asked = proxied.of_member(&request.incoming.method);
+        let scope = self.rights.scope(server, search, &request.user, &asked).await?;
+        let cluster = search.owner(&proxied.gvr, &proxied.key(), &scope).await?;
         let incoming = forwarded_body::restored(request.incoming, proxied.info.verb, &cluster).await?;
-        cluster_proxy::forward(server, &self.tunnels, &cluster, &proxied.path, &request.user, incoming).await
+        cluster_proxy::forward(server, &self.rights.tunnels, &cluster, &proxied.path, &request.user, incoming).await
     }
 }
 
@@ -134,7 +155,8 @@ impl ConnectHandler for Searching {
         if request.incoming.method != Method::GET {
             return Err(Status::method_not_served());
         }
-        reads::search(self.ready().await?, server, &request).await
+        let search = self.ready().await?;
+        reads::Reader { search, rights: &self.rights, server, user: &request.user }.search(&request).await
     }
 }
 
