@@ -102,6 +102,10 @@ struct KubeconfigArgs {
     /// Validity of the kubeconfig.
     #[arg(long, default_value = "8h", value_parser = duration, value_name = "DURATION")]
     expires: Duration,
+    /// Address the instance by the path on the manager, by a host name of its own, or by the manager's URL with that name in the
+    /// TLS handshake. The last two need `--instances-domain` of the manager.
+    #[arg(long, value_parser = ["path", "host", "server-name"], default_value = "path", value_name = "FORM")]
+    address: String,
     /// File to write instead of the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -287,7 +291,7 @@ async fn kubeconfig(console: &Console, client: &ClusterClient, args: KubeconfigA
         }
         return Ok(());
     }
-    let body = json!({"instance": args.name, "expirationSeconds": args.expires.as_secs()});
+    let body = json!({"instance": args.name, "expirationSeconds": args.expires.as_secs(), "address": args.address});
     let issued = connection::send(client, http::Method::POST, KUBECONFIGS, Some(body)).await?;
     let text = issued["kubeconfig"].as_str().context("the manager returned no kubeconfig")?;
     match &args.output {

@@ -24,6 +24,9 @@ pub struct ManagerArgs {
     /// Answer gRPC reflection requests of authenticated users.
     #[arg(long)]
     grpc_reflection: bool,
+    /// Serve each instance also at NAME.instances.DOMAIN, which the serving certificate then covers.
+    #[arg(long, value_name = "DOMAIN")]
+    instances_domain: Option<String>,
 }
 
 pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
@@ -53,6 +56,7 @@ impl ManagerArgs {
         options.clusters.endpoints.allow_loopback = self.allow_loopback_endpoints;
         options.clusters.shared_members = self.shared_members;
         options.grpc_reflection = self.grpc_reflection;
+        options.instances_domain = self.instances_domain;
         options.backups = Some(Arc::new(InstanceBackups));
         Ok(options)
     }

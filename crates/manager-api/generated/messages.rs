@@ -1330,6 +1330,11 @@ pub struct CreateKubeconfigRequest {
         with = "crate::json::int64"
     )]
     pub expiration_seconds: i64,
+    /// path: below the manager's URL (default). host: the host NAME.instances.DOMAIN. server-name: the manager's URL with that name in the
+    /// TLS handshake. The last two need the manager's flag --instances-domain.
+    #[prost(string, tag = "3")]
+    #[serde(rename = "address")]
+    pub address: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -14,7 +14,7 @@ use object::request::User;
 use serde_json::{Value, json};
 
 use crate::accounts::Accounts;
-use crate::kubeconfigs::VALID_DEFAULT;
+use crate::kubeconfigs::{KubeconfigAddress, VALID_DEFAULT};
 use crate::operations::Operations;
 use crate::tokens::{TokenInfo, TokenRequest};
 
@@ -103,7 +103,9 @@ impl Extension for KubeconfigEndpoint {
             (Method::POST, "") => {
                 let body = read_json(incoming.body.read().await?.as_ref())?;
                 let seconds = body["expirationSeconds"].as_u64().map_or(VALID_DEFAULT, Duration::from_secs);
-                let issued = self.operations.issue_kubeconfig(&user, text(&body, "instance")?, seconds).await?;
+                let address = KubeconfigAddress::parse(body["address"].as_str().unwrap_or_default())?;
+                let instance = text(&body, "instance")?;
+                let issued = self.operations.issue_kubeconfig(&user, instance, (seconds, address)).await?;
                 let mut shown = shown(&issued.token);
                 shown["kubeconfig"] = issued.text.into();
                 answer(201, shown)

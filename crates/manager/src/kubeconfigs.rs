@@ -4,13 +4,36 @@ use std::time::Duration;
 
 use object::Status;
 use object::request::User;
-use pki::kubeconfig::{Credential, kubeconfig};
+use pki::kubeconfig::{Credential, kubeconfig_for_name};
 
 use crate::operations::Operations;
 use crate::tokens::{TokenInfo, TokenRequest};
 
 /// Validity of a kubeconfig when none is requested.
 pub const VALID_DEFAULT: Duration = Duration::from_secs(8 * 3600);
+
+/// How a kubeconfig addresses an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KubeconfigAddress {
+    /// By the path below the manager's URL.
+    #[default]
+    Path,
+    /// By the name of the instance as the host; a wildcard DNS record must lead to the manager.
+    Host,
+    /// By the manager's URL and the name of the instance in the TLS handshake.
+    ServerName,
+}
+
+impl KubeconfigAddress {
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        match text {
+            "" | "path" => Ok(Self::Path),
+            "host" => Ok(Self::Host),
+            "server-name" => Ok(Self::ServerName),
+            _ => Err(Status::bad_request("address: must be path, host or server-name")),
+        }
+    }
+}
 
 /// A kubeconfig with the token in it.
 pub struct IssuedKubeconfig {
@@ -24,15 +47,31 @@ impl Operations {
         &self,
         user: &User,
         instance: &str,
-        valid_for: Duration,
+        (valid_for, address): (Duration, KubeconfigAddress),
     ) -> Result<IssuedKubeconfig, Status> {
         let entry = self.visible_instance(user, instance)?;
         let name = entry.name();
+        let (url, server_name) = self.address_of(&name, address)?;
         let request = TokenRequest { user, instance: Some((&name, entry.object.uid())), valid_for };
         let (token, secret) = self.tokens.issue(&request).await?;
-        let url = format!("{}/instances/{name}", self.url);
-        let text = kubeconfig(&url, &self.ca_pem, &Credential::Token(&secret), &name);
+        let credential = Credential::Token(&secret);
+        let text = kubeconfig_for_name(&url, server_name.as_deref(), &self.ca_pem, &credential, &name);
         Ok(IssuedKubeconfig { token, text })
+    }
+
+    /// Returns the URL of an instance and the name to request there, if it is not the one in the URL.
+    fn address_of(&self, name: &str, address: KubeconfigAddress) -> Result<(String, Option<String>), Status> {
+        if address == KubeconfigAddress::Path {
+            return Ok((format!("{}/instances/{name}", self.url), None));
+        }
+        let missing = || Status::bad_request("address: the manager was started without --instances-domain");
+        let host = self.names.as_ref().ok_or_else(missing)?.name_of(name).map_err(Status::bad_request)?;
+        if address == KubeconfigAddress::ServerName {
+            return Ok((self.url.clone(), Some(host)));
+        }
+        let url: http::Uri = self.url.parse().map_err(|_| Status::internal("the URL of the manager is not valid"))?;
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        Ok((format!("https://{host}{port}"), None))
     }
 
     /// Lists the kubeconfigs of a user for an instance that have not expired.

@@ -14,6 +14,7 @@ mod clusters;
 mod endpoints;
 mod forward;
 mod identity;
+mod instance_names;
 pub mod kubeconfigs;
 pub mod operations;
 mod options;

@@ -27,6 +27,7 @@ use object::{GroupVersionKind, Object, Status, conditions, time};
 use serde_json::{Value, json};
 
 use crate::access::Rights;
+use crate::instance_names::InstanceNames;
 use crate::proxy::{prepare_member_user, prepare_namespaces};
 use crate::tokens::AccessTokens;
 
@@ -61,6 +62,8 @@ pub struct Operations {
     pub rights: Rights,
     pub tokens: Arc<AccessTokens>,
     pub endpoints: EndpointPolicy,
+    /// Names of instances below a domain, if the manager has one.
+    pub names: Option<InstanceNames>,
 }
 
 impl Operations {

@@ -24,6 +24,8 @@ pub struct ManagerOptions {
     pub clusters: ImportPolicy,
     /// Answer requests of gRPC reflection.
     pub grpc_reflection: bool,
+    /// Serve instances also at `NAME.instances.DOMAIN`.
+    pub instances_domain: Option<String>,
     /// Reads and writes backups of instances. The command line owns their format.
     pub backups: Option<Arc<dyn BackupFormat>>,
 }
@@ -36,6 +38,7 @@ impl ManagerOptions {
             server_command: Vec::new(),
             clusters: ImportPolicy::default(),
             grpc_reflection: false,
+            instances_domain: None,
             backups: None,
         }
     }

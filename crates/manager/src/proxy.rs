@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver::http::{Incoming, Peer};
-use apiserver::mount::{Mount, MountRequest};
+use apiserver::mount::{Mount, MountRequest, RequestedNames};
 use apiserver::respond::Body;
 use apiserver::server::Server;
 use apiserver::{forwarding, http as api_http};
@@ -26,6 +26,7 @@ use object::request::User;
 
 use crate::access::Rights;
 use crate::audit_trail::{AuditTrail, AuditedRequest, is_recorded};
+use crate::instance_names::InstanceNames;
 use crate::revocation::{Revocations, SessionEnd, StillAllowed};
 use crate::tokens::{self, AccessTokens};
 use crate::{forward, identity};
@@ -45,12 +46,18 @@ pub struct InstanceProxy {
     pub tokens: Arc<AccessTokens>,
     pub audit: Arc<AuditTrail>,
     pub revocations: Revocations,
+    /// Names of instances below a domain, if the manager has one.
+    pub names: Option<InstanceNames>,
 }
 
 #[async_trait]
 impl Mount for InstanceProxy {
     fn handles(&self, path: &str) -> bool {
         path.starts_with(PREFIX)
+    }
+
+    fn path_by_name(&self, names: &RequestedNames<'_>, path: &str) -> Result<Option<String>, Status> {
+        self.names.as_ref().map_or(Ok(None), |own| own.path_of(names, path))
     }
 
     async fn serve(&self, _server: &Arc<Server>, request: MountRequest) -> Result<Response<Body>, Status> {

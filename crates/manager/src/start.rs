@@ -30,6 +30,7 @@ use crate::audit_trail::AuditTrail;
 use crate::binding_intake::{BindingIntake, SignedPushEndpoint};
 use crate::clusters::ClusterImport;
 use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
+use crate::instance_names::InstanceNames;
 use crate::operations::Operations;
 use crate::options::ManagerOptions;
 use crate::planes::Planes;
@@ -60,7 +61,10 @@ pub struct Manager {
 impl Manager {
     /// Returns when the API answers. Instances start in the background.
     pub async fn start(options: ManagerOptions) -> anyhow::Result<Self> {
-        let ManagerOptions { mut host, plane_flags, server_command, clusters, grpc_reflection, backups } = options;
+        let ManagerOptions { mut host, plane_flags, server_command, clusters, grpc_reflection, backups, .. } = options;
+        let names = options.instances_domain.as_deref().map(InstanceNames::below).transpose();
+        let names = names.map_err(anyhow::Error::msg)?;
+        host.names.extend(names.as_ref().map(InstanceNames::wildcard));
         let (endpoints, shares_storage) = (clusters.endpoints, matches!(host.storage, Storage::Etcd(_)));
         let factory: Arc<dyn PlaneFactory> =
             Arc::new(Planes { parse: plane_flags, server_command, backups: backups.clone() });
@@ -92,6 +96,7 @@ impl Manager {
             tokens: Arc::clone(&tokens),
             audit: Arc::clone(&audit),
             revocations: revocations.clone(),
+            names: names.clone(),
         };
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
@@ -101,6 +106,7 @@ impl Manager {
             rights: rights.clone(),
             tokens,
             endpoints,
+            names,
         });
         let registry = InstanceRegistry::new(&client, lifecycle.karmadas(), rights.workspaces(), &stop);
         let webhooks = Webhooks::new(&client, &registry.registrations, endpoints, &stop);

@@ -61,13 +61,17 @@ async fn an_instance_is_created_used_and_deleted() {
     operations.restart_instance(&world.admin, "east").await.expect("restarted");
     operations.wait_until_ready("east", WAIT).await.expect("ready again");
 
-    let issued = operations.issue_kubeconfig(&world.admin, "east", Duration::from_secs(60)).await.expect("issued");
+    let issued = operations
+        .issue_kubeconfig(&world.admin, "east", (Duration::from_secs(60), Default::default()))
+        .await
+        .expect("issued");
     assert!(issued.text.contains("/instances/east"), "{}", issued.text);
     let listed = operations.list_kubeconfigs(&world.admin, "east").await.expect("listed");
     assert_eq!(listed, std::slice::from_ref(&issued.token));
     operations.revoke_kubeconfig(&world.admin, &issued.token.id).await.expect("revoked");
     assert!(operations.revoke_kubeconfig(&world.admin, &issued.token.id).await.is_err());
-    let long = operations.issue_kubeconfig(&world.admin, "east", manager::tokens::VALID_MAX * 2).await;
+    let long =
+        operations.issue_kubeconfig(&world.admin, "east", (manager::tokens::VALID_MAX * 2, Default::default())).await;
     assert!(long.is_err_and(|status| status.code == 400));
 
     let preview = operations.preview_deletion(&world.admin, "east").await.expect("a preview");

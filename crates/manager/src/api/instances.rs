@@ -27,7 +27,7 @@ use super::convert::{conditions_of, created, labels, quantities, statistic, time
 use super::lists::{ListRequest, PAGE_SIZE_MAX, page};
 use super::query::{Found, Query};
 use super::{ApiCaller, ManagerApi};
-use crate::kubeconfigs::VALID_DEFAULT;
+use crate::kubeconfigs::{KubeconfigAddress, VALID_DEFAULT};
 use crate::tokens::{TokenInfo, VALID_MAX};
 
 const FIELD_MANAGER: &str = "flotilla";
@@ -598,7 +598,8 @@ impl InstanceService<ApiCaller> for ManagerApi {
         request: CreateKubeconfigRequest,
     ) -> Result<Kubeconfig, Status> {
         let valid_for = validity(request.expiration_seconds)?;
-        let issued = self.operations.issue_kubeconfig(&caller.user, &request.instance, valid_for).await?;
+        let scope = (valid_for, KubeconfigAddress::parse(&request.address)?);
+        let issued = self.operations.issue_kubeconfig(&caller.user, &request.instance, scope).await?;
         Ok(kubeconfig_message(&issued.token, issued.text))
     }
 
