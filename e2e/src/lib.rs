@@ -22,6 +22,7 @@ pub mod netns;
 pub mod normalize;
 pub mod pasted;
 pub mod permissions;
+pub mod program;
 pub mod raw_client;
 pub mod ready;
 pub mod replicas;

@@ -8,8 +8,11 @@ import (
 	_ "github.com/karmada-io/karmada/cmd/agent"
 	_ "github.com/karmada-io/karmada/cmd/aggregated-apiserver"
 	_ "github.com/karmada-io/karmada/cmd/controller-manager"
+	_ "github.com/karmada-io/karmada/cmd/descheduler"
 	_ "github.com/karmada-io/karmada/cmd/karmadactl"
+	_ "github.com/karmada-io/karmada/cmd/metrics-adapter"
 	_ "github.com/karmada-io/karmada/cmd/scheduler"
+	_ "github.com/karmada-io/karmada/cmd/scheduler-estimator"
 	_ "github.com/karmada-io/karmada/cmd/webhook"
 	_ "helm.sh/helm/v4/cmd/helm"
 )
