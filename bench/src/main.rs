@@ -3,6 +3,7 @@
 mod agents;
 mod api_server;
 mod failover;
+mod first_workload;
 mod fleet;
 mod idle;
 mod load;

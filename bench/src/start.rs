@@ -1,10 +1,11 @@
-//! Time from an empty directory to ready, and idle memory of a whole control plane.
+//! Time from an empty directory to ready, idle memory of a whole control plane, and the first workload of a testbed.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::first_workload::{self, FirstWorkload};
 use crate::fleet::plane::{BenchPlane, Which};
 use crate::options::BenchOptions;
 use crate::process::{self, Memory};
@@ -19,6 +20,8 @@ const IDLE: Duration = Duration::from_secs(15);
 #[derive(Default, Serialize, Deserialize)]
 pub struct Results {
     pub planes: Vec<Started>,
+    #[serde(default)]
+    pub first_workload: Option<FirstWorkload>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,6 +37,10 @@ pub struct Started {
 
 pub async fn run(options: &BenchOptions, results: &mut Results, notes: &mut Vec<String>) -> anyhow::Result<()> {
     results.planes.push(measure(Which::Flotilla, FLOTILLA_STARTS, options).await?);
+    match first_workload::measure(options).await {
+        Ok(first) => results.first_workload = Some(first),
+        Err(error) => notes.push(format!("the first workload was not measured: {error:#}")),
+    }
     if options.alone {
         return Ok(());
     }
@@ -77,17 +84,20 @@ pub fn rows(results: &Results) -> Vec<Row> {
     let row = |what: &str, unit, value: fn(&Started) -> f64, target| {
         Row::new(what, unit, Better::Lower, value(ours), theirs.map(value), target)
     };
-    vec![
+    let mut rows = vec![
         row("whole plane, ready from an empty directory", "s", |s| s.ready_seconds, Some(RowTarget::Below(1.0))),
         row("whole plane, idle memory, resident", "MiB", |s| s.idle.resident_mib, Some(RowTarget::Ratio(10.0))),
         row("whole plane, idle memory without file pages", "MiB", |s| s.idle.anonymous_mib, None),
         row("whole plane, idle processor time", "% of a core", |s| s.idle_cpu_percent, None),
-    ]
+    ];
+    rows.extend(results.first_workload.iter().flat_map(first_workload::rows));
+    rows
 }
 
 pub fn details(results: &Results) -> String {
     let mut text = "Ready: from the start of the first process on an empty directory until the plane answers; making our keys and \
-                    installing Karmada's kinds are part of it, as they are for any installation. Idle: no members, no objects.\n\n\
+                    installing Karmada's kinds are part of it, as they are for any installation. Idle: no members, no objects. The testbed has simulated \
+                    nodes; its first workload is examples/nginx.\n\n\
                     | plane | process | resident | without file pages |\n|---|---|---:|---:|\n"
         .to_owned();
     for started in &results.planes {

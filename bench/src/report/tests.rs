@@ -40,7 +40,7 @@ fn save_start(folder: &std::path::Path, ours: f64, failed: Option<&str>) {
         took_seconds: 12.0,
         failed: failed.map(str::to_owned),
         notes: Vec::new(),
-        results: start::Results { planes },
+        results: start::Results { planes, first_workload: None },
     };
     outcome.save(folder, "start").expect("figures are saved");
 }
