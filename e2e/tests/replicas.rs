@@ -7,6 +7,7 @@ use e2e::etcd::EtcdCluster;
 use e2e::eventually::eventually;
 use e2e::fleet::text;
 use e2e::flotilla::{Flotilla, binary, kubectl};
+use e2e::member::apply;
 use e2e::replicas::Replicas;
 
 /// Timeout of every wait.
@@ -89,6 +90,7 @@ fn controllers_run_on_one_replica_and_move_when_it_stops() {
     let second = 1 - first;
     let works = |replicas: &Replicas, number: usize| replicas.get(number).log().contains("leading");
     assert!(works(&replicas, first) && !works(&replicas, second), "exactly one is the leader");
+    propagate_a_secret(&replicas, first);
     let start = Instant::now();
     replicas.stop(first);
     let stopped = start.elapsed();
@@ -100,6 +102,31 @@ fn controllers_run_on_one_replica_and_move_when_it_stops() {
     eventually("the controllers work where they are now", LIMIT, || {
         replicas.get(second).kubectl(&["get", "serviceaccount", "default", "-n", "after"]).status.success()
     });
+    let steps = timeline(&replicas, second);
+    assert!(steps.contains("BindingCreated"), "the timeline has steps from before the change of the leader: {steps}");
     replicas.restart(first);
     assert_eq!(replicas.leader(second), Some(second), "a restarted replica does not take over");
+}
+
+/// Creates a Secret that a policy selects, and waits until the timeline of its propagation has begun.
+fn propagate_a_secret(replicas: &Replicas, asked: usize) {
+    let documents = "
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: traced, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: Secret, name: traced}]
+  placement: {clusterAffinity: {clusterNames: []}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: traced, namespace: default}
+";
+    is_done(&apply(&replicas.get(asked).kubeconfig, &["apply", "-f", "-"], documents));
+    eventually("the binding is recorded", LIMIT, || timeline(replicas, asked).contains("BindingCreated"));
+}
+
+fn timeline(replicas: &Replicas, asked: usize) -> String {
+    let path = "/flotilla/v1alpha1/timeline?apiVersion=v1&kind=Secret&namespace=default&name=traced";
+    text(&replicas.get(asked).kubectl(&["get", "--raw", path]))
 }

@@ -8,6 +8,7 @@ use api_host::ApiHost;
 use cluster_client::remote::gate::Gate;
 use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
 use core_controllers::{ControllerClients, ControllerParameters};
+use federation::Timeline;
 use member_sync::push::Connect;
 use membership::MemberAccess;
 use membership::cluster_api::DiscoveryDeps;
@@ -81,6 +82,7 @@ pub fn start(
     }
     let connect = Arc::new(member_sync::connect::connect);
     let background = propagation.background.clone().unwrap_or_else(Handle::current);
+    follow_propagations(&background, &shared, Arc::clone(&clock), host.stop.clone());
     let components = Components { clients, shared, parameters, propagation, clock, connect };
     let stop = CancellationToken::new();
     let cancel = stop.clone();
@@ -102,6 +104,13 @@ pub fn start(
         elector.run_terms(cancel, run_term).await;
     });
     Ok(Running { stop, task })
+}
+
+/// Records the steps of propagations on every replica, from mirrors that the controllers share.
+fn follow_propagations(background: &Handle, shared: &Shared, clock: Arc<dyn Clock>, stop: CancellationToken) {
+    let _in_background = background.enter();
+    let timeline = Timeline::new(&shared.mirrors, clock, shared.propagations.clone());
+    tokio::spawn(timeline.record(stop));
 }
 
 /// The inputs of one leader term.
@@ -156,8 +165,7 @@ impl Components {
     async fn run(self, cancel: CancellationToken) {
         let mut running = JoinSet::new();
         running.spawn(core_controllers::run(self.clients.clone(), self.parameters.clone(), cancel.clone()));
-        let Shared { client, mirrors, interpreter, member_capacity, decisions, propagations, metrics, adapter } =
-            self.shared;
+        let Shared { client, mirrors, interpreter, member_capacity, decisions, metrics, adapter, .. } = self.shared;
         // One mirror per resource for all components. They end with the term.
         let mirrors = mirrors.within(client, cancel.clone());
         let (features, clock) = (Arc::clone(&self.propagation.features), Arc::clone(&self.clock));
@@ -199,7 +207,6 @@ impl Components {
                 features: features.clone(),
                 clock: clock.clone(),
                 metrics: metrics.clone(),
-                propagations,
                 settings: self.propagation.federation.clone(),
             },
             cancel.clone(),

@@ -20,3 +20,4 @@ pub use crate::plane::Plane;
 pub use crate::settings::{EnabledControllers, Settings};
 pub use crate::start::{FederationDeps, run};
 pub use crate::templates::{Template, Templates};
+pub use crate::timeline::Timeline;

@@ -60,7 +60,7 @@ pub struct Plane {
 
 impl Plane {
     pub fn start(deps: FederationDeps, cancel: &CancellationToken) -> Arc<Self> {
-        let FederationDeps { mirrors, interpreter, features, clock, metrics, propagations: _, settings } = deps;
+        let FederationDeps { mirrors, interpreter, features, clock, metrics, settings } = deps;
         let client = mirrors.client().clone();
         let of = |resource: Resource| mirrors.of(&resource.gvr());
         let packed = |resource: Resource| mirrors.packed(&resource.gvr());

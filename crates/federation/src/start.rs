@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use api::features::Features;
 use plane_metrics::PlaneMetrics;
-use plane_state::Propagations;
 use reconcile::{Clock, Mirrors};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::Plane;
 use crate::settings::Settings;
-use crate::{binding, dependencies, eviction, rollup, timeline, work};
+use crate::{binding, dependencies, eviction, rollup, work};
 
 /// Dependencies of the controllers.
 #[derive(Clone)]
@@ -22,19 +21,15 @@ pub struct FederationDeps {
     pub features: Arc<Features>,
     pub clock: Arc<dyn Clock>,
     pub metrics: PlaneMetrics,
-    /// Gets the steps of every propagation.
-    pub propagations: Propagations,
     pub settings: Settings,
 }
 
 /// Runs until cancelled.
 pub async fn run(deps: FederationDeps, cancel: CancellationToken) {
-    let propagations = deps.propagations.clone();
     let plane = Plane::start(deps, &cancel);
     let stop = || cancel.clone();
     let mut running = JoinSet::new();
     running.spawn(Arc::clone(&plane.templates).run());
-    running.spawn(timeline::run(Arc::clone(&plane), propagations, stop()));
     running.spawn(binding::run(Arc::clone(&plane), stop()));
     if plane.features.propagate_deps {
         running.spawn(dependencies::run(Arc::clone(&plane), stop()));

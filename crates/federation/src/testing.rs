@@ -110,7 +110,6 @@ impl Stage {
             features: Arc::new(features),
             clock: Arc::new(VirtualClock::new(NOON.parse().expect("a time"))),
             metrics: plane_metrics::PlaneMetrics::default(),
-            propagations: plane_state::Propagations::default(),
             settings: Settings::default(),
         };
         let plane = Plane::start(deps, &self.cancel);

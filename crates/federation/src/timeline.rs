@@ -2,62 +2,83 @@
 
 use std::sync::Arc;
 
+use api::Resource;
 use api::names::cluster_of_execution_namespace;
-use api::work::{CONDITION_APPLIED, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED};
+use api::work::{
+    CLUSTER_RESOURCE_BINDINGS, CONDITION_APPLIED, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED, RESOURCE_BINDINGS, WORKS,
+};
 use jiff::Timestamp;
 use object::{Object, conditions};
 use plane_state::Propagations;
 use plane_state::propagations::{PropagationStep, StepKind, StepTarget, TARGETS_MAX};
-use reconcile::{Change, ObjectKey};
+use reconcile::{Change, Clock, Mirror, Mirrors, ObjectKey};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::bindings::{binding_of_work, mirror_of};
-use crate::plane::Plane;
+use crate::bindings::binding_of_work;
 
-/// Runs until cancelled.
-pub async fn run(plane: Arc<Plane>, propagations: Propagations, cancel: CancellationToken) {
-    // Objects from before this process watched have no time here.
-    tokio::select! {
-        () = cancel.cancelled() => return,
-        () = async {
-            plane.bindings.synced().await;
-            plane.cluster_bindings.synced().await;
-            plane.works.synced().await;
-        } => {}
+/// The mirrors whose changes are steps. Every replica has them, so that a change of the leader loses no step.
+pub struct Timeline {
+    bindings: Mirror,
+    cluster_bindings: Mirror,
+    works: Mirror,
+    clock: Arc<dyn Clock>,
+    propagations: Propagations,
+}
+
+impl Timeline {
+    /// Controllers that use these mirrors or others within them share what is started here.
+    pub fn new(mirrors: &Mirrors, clock: Arc<dyn Clock>, propagations: Propagations) -> Self {
+        let packed = |resource: Resource| mirrors.packed(&resource.gvr());
+        let (bindings, cluster_bindings) = (packed(RESOURCE_BINDINGS), packed(CLUSTER_RESOURCE_BINDINGS));
+        Self { bindings, cluster_bindings, works: packed(WORKS), clock, propagations }
     }
-    let mut bindings = plane.bindings.subscribe();
-    let mut cluster_bindings = plane.cluster_bindings.subscribe();
-    let mut works = plane.works.subscribe();
-    loop {
-        let (change, is_work) = tokio::select! {
+
+    /// Records until cancelled.
+    pub async fn record(self, cancel: CancellationToken) {
+        // Objects from before this process watched have no time here.
+        tokio::select! {
             () = cancel.cancelled() => return,
-            change = bindings.next() => (change, false),
-            change = cluster_bindings.next() => (change, false),
-            change = works.next() => (change, true),
-        };
-        let Some(change) = change else { return };
-        if change.is_initial {
-            continue;
+            () = async {
+                self.bindings.synced().await;
+                self.cluster_bindings.synced().await;
+                self.works.synced().await;
+            } => {}
         }
-        let now = plane.clock.now();
-        match is_work {
-            true => record_work(&plane, &propagations, &change, now),
-            false if change.now.is_none() => propagations.forget(&change.key.to_string()),
-            false => propagations.record(&change.key.to_string(), steps_of_binding(&change, now)),
+        let mut bindings = self.bindings.subscribe();
+        let mut cluster_bindings = self.cluster_bindings.subscribe();
+        let mut works = self.works.subscribe();
+        loop {
+            let (change, is_work) = tokio::select! {
+                () = cancel.cancelled() => return,
+                change = bindings.next() => (change, false),
+                change = cluster_bindings.next() => (change, false),
+                change = works.next() => (change, true),
+            };
+            let Some(change) = change else { return };
+            if change.is_initial {
+                continue;
+            }
+            let now = self.clock.now();
+            match is_work {
+                true => self.record_work(&change, now),
+                false if change.now.is_none() => self.propagations.forget(&change.key.to_string()),
+                false => self.propagations.record(&change.key.to_string(), steps_of_binding(&change, now)),
+            }
         }
     }
-}
 
-/// The steps of a work belong to its binding. One that is gone has none: a new one of its name starts without them.
-fn record_work(plane: &Plane, propagations: &Propagations, change: &Change, now: Timestamp) {
-    let Some(work) = change.now.as_ref().or(change.before.as_ref()) else { return };
-    let Some(binding) = binding_of_work(work).filter(|key| is_known(plane, key)) else { return };
-    propagations.record(&binding.to_string(), steps_of_work(change, now));
-}
+    /// The steps of a work belong to its binding. One that is gone has none: a new one of its name starts without them.
+    fn record_work(&self, change: &Change, now: Timestamp) {
+        let Some(work) = change.now.as_ref().or(change.before.as_ref()) else { return };
+        let Some(binding) = binding_of_work(work).filter(|key| self.is_known(key)) else { return };
+        self.propagations.record(&binding.to_string(), steps_of_work(change, now));
+    }
 
-fn is_known(plane: &Plane, binding: &ObjectKey) -> bool {
-    mirror_of(plane, binding).kept(binding).is_some()
+    fn is_known(&self, binding: &ObjectKey) -> bool {
+        let mirror = if binding.namespace.is_empty() { &self.cluster_bindings } else { &self.bindings };
+        mirror.kept(binding).is_some()
+    }
 }
 
 fn steps_of_binding(change: &Change, time: Timestamp) -> Vec<PropagationStep> {
