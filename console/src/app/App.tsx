@@ -32,6 +32,8 @@ const Audit = lazy(() => import("../pages/Audit"));
 const Convert = lazy(() => import("../pages/convert/Convert"));
 const CommandLine = lazy(() => import("../pages/shell/Shell"));
 const Members = lazy(() => import("../pages/manager/Members"));
+const Inventory = lazy(() => import("../pages/manager/Inventory"));
+const ManagerSearch = lazy(() => import("../pages/manager/ManagerSearch"));
 const Topology = lazy(() => import("../pages/Topology"));
 
 export function App() {
@@ -68,7 +70,8 @@ function Pages({ atManager }: { atManager: boolean }) {
           <Route path="/resources/:slug/:namespace/:name">{(params) => <ResourceDetail {...params} />}</Route>
           <Route path="/events" component={Events} />
           <Route path="/metrics" component={Metrics} />
-          <Route path="/search" component={Search} />
+          <Route path="/search" component={atManager ? ManagerSearch : Search} />
+          <Route path="/inventory" component={Inventory} />
           <Route path="/access" component={Access} />
           <Route path="/settings" component={Settings} />
           <Route path="/audit" component={Audit} />

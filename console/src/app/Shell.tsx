@@ -12,7 +12,7 @@ import { Button, Menu, Toasts } from "../ui/parts";
 import { InstanceSelect } from "./InstanceSelect";
 import { atManager, type Destination, DESTINATIONS, MANAGER_DESTINATIONS, places } from "./nav";
 import { Palette } from "./Palette";
-import { setPrefs, usePrefs } from "./prefs";
+import { setPrefs, useDark, usePrefs } from "./prefs";
 import { logout, type SessionUser } from "./session";
 import { ShortcutHelp, useShortcuts } from "./shortcuts";
 
@@ -109,8 +109,7 @@ function NamespaceSelect() {
 }
 
 function ThemeButton() {
-  const { theme } = usePrefs();
-  const dark = theme === "dark" || (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
+  const dark = useDark();
   return (
     <Button icon={dark ? "sun" : "moon"} kind="ghost" label={dark ? t("Light theme") : t("Dark theme")} onClick={() => void setPrefs({ theme: dark ? "light" : "dark" })} />
   );

@@ -16,7 +16,7 @@ export interface Destination {
 /** The pages of a manager outside of its instances. */
 export const MANAGER_DESTINATIONS: Destination[] = [
   { path: "/", text: "Instances", icon: "overview", group: "", key: "o" },
-  { path: "/resources/manager.flotilla.dev~v1alpha1~managedclusters", text: "Cluster inventory", icon: "cluster", group: "", key: "c" },
+  { path: "/inventory", text: "Cluster inventory", icon: "cluster", group: "", key: "c" },
   { path: "/members", text: "Users and roles", icon: "access", group: "", key: "w" },
   { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
   { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },

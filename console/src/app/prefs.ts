@@ -36,20 +36,39 @@ function show() {
 export async function startPrefs() {
   show();
   await setLanguage(prefs.language);
+  // A change in one tab holds in all of them.
+  addEventListener("storage", ({ key }) => key === KEY && void use(load()));
 }
 
 export const currentPrefs = () => prefs;
 
+async function use(next: Prefs) {
+  if (next.language !== prefs.language) await setLanguage(next.language);
+  prefs = next;
+  show();
+  for (const listener of listeners) listener();
+}
+
 export async function setPrefs(change: Partial<Prefs>) {
-  if (change.language && change.language !== prefs.language) await setLanguage(change.language);
-  prefs = { ...prefs, ...change };
+  const next = { ...prefs, ...change };
   try {
-    localStorage.setItem(KEY, JSON.stringify(prefs));
+    localStorage.setItem(KEY, JSON.stringify(next));
   } catch {
     // Storage may be off; the settings then last as long as the page.
   }
-  show();
-  for (const listener of listeners) listener();
+  await use(next);
+}
+
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+
+/** The theme that is shown, for drawings that do not follow the style sheet. */
+export function useDark(): boolean {
+  const { theme } = usePrefs();
+  const system = useSyncExternalStore(
+    (listener) => (darkSystem.addEventListener("change", listener), () => darkSystem.removeEventListener("change", listener)),
+    () => darkSystem.matches,
+  );
+  return theme === "system" ? system : theme === "dark";
 }
 
 export function usePrefs(): Prefs {

@@ -10,6 +10,7 @@ import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { Age, Badge, Button, Dialog, Empty, exactTime, KeyValues, Loading, PageHead, Problem, Segmented, type Tone } from "../ui/parts";
+import { saveLines } from "../ui/save";
 import { DataTable, type TableColumn } from "../ui/table";
 
 interface Entry {
@@ -65,7 +66,7 @@ export default function Audit() {
   ];
   return (
     <>
-      <PageHead title={t("Audit")}><Button icon="apply" disabled={rows.length === 0} onClick={() => save(rows)}>{t("Export")}</Button></PageHead>
+      <PageHead title={t("Audit")}><Button icon="apply" disabled={rows.length === 0} onClick={() => saveLines("audit.jsonl", rows)}>{t("Export")}</Button></PageHead>
       <div className="toolbar">
         <Segmented label={t("Show")} value={kind} onChange={setKind} options={[{ id: "all", text: t("All") }, { id: "refused", text: t("Refused") }]} />
         <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("User, verb, kind or name")} value={text} onChange={(event) => setText(event.target.value)} />
@@ -85,14 +86,6 @@ const keyed = (entry: Entry) => ({ ...entry, metadata: { name: `${entry.auditID}
 const asList = (rows: Entry[]): LiveState<any> => ({ phase: "ready", items: rows, total: rows.length, hasMore: false, loadingMore: false, stale: false, columns: [], loadMore: () => {}, reload: () => {} });
 
 const clientOf = (agent: string) => (agent.startsWith("Mozilla/") ? t("Browser") : (agent.split(/[/ ]/)[0] ?? "") || "–");
-
-function save(entries: Entry[]) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([entries.map((entry) => JSON.stringify(entry)).join("\n")], { type: "application/x-ndjson" }));
-  link.download = "audit.jsonl";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
-}
 
 function Details({ entry, onClose }: { entry: Entry; onClose: () => void }) {
   const discovery = useDiscovery();

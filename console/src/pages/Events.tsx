@@ -8,7 +8,8 @@ import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
-import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../ui/parts";
+import { Age, Badge, Button, Empty, PageHead, Segmented, Stale } from "../ui/parts";
+import { saveLines } from "../ui/save";
 import { DataTable, type TableColumn } from "../ui/table";
 import { timeOfEvent } from "./EventList";
 
@@ -32,7 +33,7 @@ export default function Events() {
   ];
   return (
     <>
-      <PageHead title={t("Events")} />
+      <PageHead title={t("Events")}><Button icon="apply" disabled={rows.length === 0} onClick={() => saveLines("events.jsonl", rows.filter((row) => row !== undefined))}>{t("Export")}</Button></PageHead>
       <Stale show={live.stale} />
       <div className="toolbar">
         <Segmented label={t("Type")} value={type} onChange={setType} options={[{ id: "all", text: t("All") }, { id: "Warning", text: t("Warnings") }, { id: "Normal", text: t("Normal") }]} />

@@ -1,8 +1,7 @@
 // Charts of the control plane's own metrics. The server keeps samples of the last day; no other program is needed.
 
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
-import { type ApiError, getJson, query } from "../api/client";
+import { useHistory } from "../api/history";
 import { formatBytes, formatCpu } from "../api/quantity";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
@@ -17,15 +16,6 @@ const CLUSTERS_MAX = 50;
 const perSecond = (value: number) => `${value >= 10 ? value.toFixed(0) : value.toFixed(1)}/s`;
 const milliseconds = (value: number) => `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
 const whole = (value: number) => String(Math.round(value));
-
-export function useHistory(seconds: number) {
-  return useQuery<History, ApiError>({
-    queryKey: ["history", seconds],
-    queryFn: () => getJson(`/flotilla/v1alpha1/metrics/history${query({ seconds })}`),
-    refetchInterval: 10_000,
-    placeholderData: (before) => before,
-  });
-}
 
 export default function Metrics() {
   const [chosen, setChosen] = useUrlState("window", "1h");

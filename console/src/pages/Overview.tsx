@@ -3,14 +3,15 @@
 import { Link } from "wouter";
 import { useLive } from "../api/live";
 import { formatBytes, formatCpu } from "../api/quantity";
-import { BINDINGS, CLUSTERS, EVENTS, pathOf, slugOf, WORKLOADS } from "../api/resources";
+import { BINDINGS, CLUSTERS, pathOf, slugOf, WORKLOADS } from "../api/resources";
 import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { t } from "../i18n";
 import { reasonOf, stateOfBinding, statusesOf, targetsOf, toneOfBinding } from "../model/binding";
 import { capacityOf, isCordoned, nodesOf, stateOf, sum, toneOf } from "../model/cluster";
 import { Badge, Card, Empty, Loading, Meter, PageHead, Problem, Stale, usageTone } from "../ui/parts";
-import { EventList } from "./EventList";
+import { Activity } from "./Activity";
+import { EventList, useNewestEvents } from "./EventList";
 import { FleetMap } from "./FleetMap";
 
 const SHOWN_PROBLEMS = 8;
@@ -19,7 +20,7 @@ export function Overview() {
   const { namespace } = usePrefs();
   const clusters = useLive({ path: pathOf(CLUSTERS) });
   const bindings = useLive({ path: pathOf(BINDINGS, namespace) });
-  const events = useLive({ path: pathOf(EVENTS, namespace) });
+  const events = useNewestEvents(namespace);
   return (
     <>
       <PageHead title={t("Overview")}>
@@ -32,6 +33,7 @@ export function Overview() {
           <Card title={t("Propagation")}>
             {bindings.phase === "loading" ? <Loading /> : bindings.phase === "error" && bindings.error ? <Problem error={bindings.error} retry={bindings.reload} /> : <Funnel bindings={bindings.items} more={bindings.hasMore ? bindings.total : 0} />}
           </Card>
+          <Activity />
           {bindings.phase !== "error" && clusters.phase !== "error" && <Problems bindings={bindings.items} clusters={clusters.items} ready={bindings.phase === "ready" && clusters.phase === "ready"} />}
         </div>
         <div>

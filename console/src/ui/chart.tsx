@@ -1,6 +1,7 @@
 // A line chart over time; the code that draws is loaded when the first chart is shown.
 
 import { useEffect, useRef } from "react";
+import { currentPrefs, useDark } from "../app/prefs";
 import { t } from "../i18n";
 
 export interface Series {
@@ -19,12 +20,16 @@ interface ChartProps {
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 export const colourOf = (index: number) => `var(${COLOURS[index % COLOURS.length]})`;
 
-const clock = (seconds: number) => new Date(seconds * 1000).toTimeString().slice(0, 8);
+function clock(seconds: number): string {
+  const time = new Date(seconds * 1000);
+  return currentPrefs().utc ? time.toISOString().slice(11, 19) : time.toTimeString().slice(0, 8);
+}
 
 export function Chart({ times, series, format, label }: ChartProps) {
   const parent = useRef<HTMLDivElement>(null);
   const chart = useRef<{ setData(data: any): void; destroy(): void; setSize(size: { width: number; height: number }): void }>(undefined);
   const names = series.map((one) => one.name).join();
+  const dark = useDark();
   const data = [times, ...series.map((one) => one.values)];
   const latest = useRef(data);
   latest.current = data;
@@ -56,7 +61,7 @@ export function Chart({ times, series, format, label }: ChartProps) {
       chart.current?.destroy();
       chart.current = undefined;
     };
-  }, [names]);
+  }, [names, dark]);
   useEffect(() => chart.current?.setData(data), [times.length, times.at(-1)]);
   return (
     <div className="stack tight">

@@ -1,20 +1,10 @@
 // What users do with single pages: differences in a plan, failover and the way back, conversion, command line, roles, audit.
 
-import { check, Visitor, WAIT } from "./harness.mjs";
+import { check, until, Visitor, WAIT } from "./harness.mjs";
 
 const DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/nginx";
 const MERGE = "application/merge-patch+json";
 const member = (name, path) => `/apis/cluster.karmada.io/v1alpha1/clusters/${name}/proxy${path}`;
-
-/** Waits until the API answers as expected. */
-async function until(visitor, path, fits, text) {
-  for (const end = Date.now() + WAIT * 2; ; ) {
-    const { body } = await visitor.api("GET", path);
-    if (fits(body)) return body;
-    check(Date.now() < end, `${text}: ${JSON.stringify(body).slice(0, 800)}`);
-    await visitor.page.waitForTimeout(300);
-  }
-}
 
 const bindingOf = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/nginx-deployment";
 const replicasIn = (binding, cluster) => binding.spec?.clusters?.find((one) => one.name === cluster)?.replicas ?? 0;

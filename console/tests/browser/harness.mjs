@@ -24,6 +24,12 @@ export async function launch() {
   return chromium.launch({ executablePath: process.env.CONSOLE_BROWSER, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
+/** Attempts at a step while the network of the machine changes. */
+const TRIES_MAX = 8;
+/** Characters of a page, and requests, in the report of a failure. */
+const TEXT_MAX = 1_500;
+const REQUESTS_MAX = 8;
+
 /** What the browser itself reports about refused requests is part of some tests. */
 const EXPECTED = /status of (400|401|403|404|409|502|503)|net::ERR_(FAILED|CONNECTION|INTERNET_DISCONNECTED|EMPTY|NETWORK|HTTP2|TIMED|INCOMPLETE)/;
 
@@ -32,16 +38,30 @@ export class Visitor {
     this.browser = browser;
     this.origin = origin;
     this.faults = [];
+    /** The latest requests that failed or were refused, and those without an answer. */
+    this.failed = [];
+    this.pending = new Set();
     /** The machine's network interfaces changed, which makes the browser abort its requests. */
     this.disturbed = false;
   }
 
   /** A new browser profile: no cookies, no storage. */
   async enter(options = {}) {
-    this.context = await this.browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1440, height: 900 }, ...options });
+    this.context = await this.browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...options });
     this.context.setDefaultTimeout(WAIT);
     if (DIST) await this.context.route((url) => url.origin === this.origin && /^\/console\/(?!api\/)/.test(url.pathname), fromDist);
     return this.open();
+  }
+
+  /** The same session in a profile of its own, through another port of this machine. */
+  async twin(port) {
+    const { protocol, hostname } = new URL(this.origin);
+    const twin = new Visitor(this.browser, `${protocol}//${hostname}:${port}`);
+    // The name of the cookie has the port.
+    const cookies = (await this.context.cookies()).map((one) => ({ ...one, name: one.name.replace(/-\d+$/, `-${port}`) }));
+    const localStorage = [{ name: "flotilla-console", value: JSON.stringify({ theme: "light", language: "en" }) }];
+    await twin.enter({ storageState: { cookies, origins: [{ origin: twin.origin, localStorage }] } });
+    return twin;
   }
 
   /** A further tab of the same profile, with faults of its own. */
@@ -60,9 +80,14 @@ export class Visitor {
     });
     this.page.on("requestfailed", (request) => {
       this.disturbed ||= request.failure()?.errorText.includes("NETWORK_CHANGED") ?? false;
+      this.pending.delete(request);
+      this.note(`${request.failure()?.errorText} ${request.method()} ${request.url()}`);
     });
+    this.page.on("requestfinished", (request) => this.pending.delete(request));
+    this.page.on("response", (response) => response.status() >= 400 && this.note(`${response.status()} ${response.request().method()} ${response.url()}`));
     this.page.on("request", (request) => {
       const url = request.url();
+      this.pending.add(request);
       if (!url.startsWith(this.origin) && !url.startsWith("data:") && !url.startsWith("blob:")) this.faults.push(`foreign request: ${url}`);
     });
     // Violations of the content security policy, also those that the browser reports without a message.
@@ -79,12 +104,30 @@ export class Visitor {
     await this.page.waitForFunction(() => !document.querySelector(".spinner") && document.querySelector("h1"), undefined, { timeout: WAIT });
   }
 
+  note(request) {
+    this.failed = [...this.failed, request].slice(-REQUESTS_MAX);
+  }
+
+  /** Ends the changes of requests that a check made. */
+  async clear() {
+    await this.page.unrouteAll({ behavior: "ignoreErrors" });
+    this.failed = [];
+    this.pending.clear();
+  }
+
+  /** What the page shows and waits for, for the report of a failure. */
+  async describe() {
+    const text = await this.page.evaluate(() => document.body.innerText.replace(/\s*\n\s*/g, " · ")).catch((error) => `nothing: ${error.message}`);
+    const pending = [...this.pending].slice(-REQUESTS_MAX).map((request) => `${request.method()} ${request.url()}`);
+    return [`at ${this.page.url()}`, `it shows: ${text.slice(0, TEXT_MAX)}`, ...this.failed.map((one) => `failed: ${one}`), ...pending.map((one) => `open: ${one}`)].map((line) => `    ${line}`).join("\n");
+  }
+
   /** Checks all rules for accessibility, or only some by their names. */
   async axe(name, rules) {
-    await this.page.evaluate(axeSource);
+    if (!(await this.page.evaluate(() => "axe" in globalThis))) await this.page.evaluate(axeSource);
     const runOnly = rules ? { type: "rule", values: rules } : ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"];
     const found = await this.page.evaluate(async (runOnly) => {
-      const { violations } = await globalThis.axe.run(document, { runOnly });
+      const { violations } = await globalThis.axe.run(document, { runOnly, resultTypes: ["violations"] });
       return violations.map((one) => `${one.id}: ${one.nodes[0]?.html.slice(0, 160)}`);
     }, runOnly);
     for (const problem of found) this.faults.push(`axe on ${name}: ${problem}`);
@@ -114,4 +157,35 @@ export class Visitor {
 
 export function check(condition, text) {
   if (!condition) throw new Error(text);
+}
+
+/** Waits until the API answers as expected. */
+export async function until(visitor, path, fits, text) {
+  for (const end = Date.now() + WAIT * 2; ; ) {
+    const { body } = await visitor.api("GET", path);
+    if (fits(body)) return body;
+    check(Date.now() < end, `${text}: ${JSON.stringify(body).slice(0, 800)}`);
+    await visitor.page.waitForTimeout(300);
+  }
+}
+
+/** Runs a step, and again while other tests change the network of the machine. A failure becomes a fault with what the page showed. */
+export async function attempt(visitor, name, step, tries = TRIES_MAX) {
+  for (let left = tries; ; left--) {
+    visitor.disturbed = false;
+    try {
+      await step();
+      return true;
+    } catch (error) {
+      if (left > 1 && (visitor.disturbed || error.message.includes("NETWORK_CHANGED"))) {
+        visitor.faults.splice(0);
+        console.log(`  the network changed: ${name} once more`);
+        continue;
+      }
+      const place = error.stack?.split("\n").find((line) => line.includes("/tests/browser/")) ?? "";
+      visitor.faults.push(`${error.message.split("\n").slice(0, 6).join(" | ")}\n${place}\n${await visitor.describe()}`);
+      await visitor.shoot(`failed-${name}`).catch(() => {});
+      return false;
+    }
+  }
 }

@@ -1,6 +1,7 @@
 // What a user does: open the printed link, deploy, look, cordon, scale; once more by keyboard only.
 
 import { check, WAIT } from "./harness.mjs";
+import { canary } from "./shop.mjs";
 
 /** Opens the link that `flotilla up` printed. */
 export async function signIn(visitor, link) {
@@ -47,8 +48,7 @@ export async function deploy(visitor) {
   await page.getByRole("tab", { name: "Why" }).click();
   await page.getByRole("heading", { name: /It runs as it should/ }).waitFor({ timeout: WAIT });
   check((await page.locator(".graph .node").count()) === 10, "the graph has four stages, three works and three members");
-  const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "canary", namespace: "default" }, stringData: { password: "canary-7f3a" } };
-  await visitor.api("POST", "/api/v1/namespaces/default/secrets", secret);
+  await canary(visitor);
 }
 
 /** Scales, cordons, simulates a loss, reads logs, reveals a secret, meets a conflict in the editor. */

@@ -1,41 +1,20 @@
-// Every page of the table in every state, in several tabs at a time.
+// Every page of a table in every state, in several tabs at a time. Each tab has a connection of its own, which it interrupts.
 
-import { check, Visitor, WAIT } from "./harness.mjs";
-import { TABLE } from "./pages.mjs";
+import { attempt, check, Visitor, WAIT } from "./harness.mjs";
+import { openWire } from "./wire.mjs";
 
-const TABS = Number(process.env.CONSOLE_TABS ?? 3);
+const TABS = Number(process.env.CONSOLE_TABS ?? 4);
 const COUNT = 10_000;
 /** Elements of a page, however many objects there are. */
 const ELEMENTS_MAX = 12_000;
 const SLOW_MS = 1_200;
 /** Time until a page shows what it must. */
 const SHOWN_MS = WAIT / 2;
+const NARROW = { width: 360, height: 780 };
+const BANNER = "The connection is interrupted.";
 
 const API = /\/(api|apis|flotilla|openapi|version|readyz)(\/|\?|$)/;
 const isApi = (url) => API.test(url.pathname) && !url.pathname.startsWith("/console/");
-
-/** Calls `look` with every page of the table, in a tab of its own. */
-async function eachPage(visitor, state, look, names = wanted()) {
-  const rest = [...names];
-  const work = async () => {
-    const tab = await visitor.tab();
-    for (let name = rest.shift(); name; name = rest.shift()) {
-      try {
-        await look(tab, name, TABLE[name]);
-      } catch (error) {
-        tab.faults.push(error.message.split("\n").slice(0, 3).join(" | "));
-        await tab.shoot(`failed-${name}-${state}`).catch(() => {});
-      }
-      visitor.faults.push(...tab.faults.splice(0).map((fault) => `${name} ${state}: ${fault}`));
-    }
-    visitor.disturbed ||= tab.disturbed;
-    await tab.page.close();
-  };
-  await Promise.all(Array.from({ length: TABS }, work));
-}
-
-/** CONSOLE_PAGES=clusters,events looks at some of them. */
-const wanted = () => process.env.CONSOLE_PAGES?.split(",") ?? Object.keys(TABLE);
 
 /** Waits until a part of the page shows the text: also as a value, a label or a placeholder. */
 const shows = (tab, text) => tab.page.waitForFunction((text) => {
@@ -45,6 +24,17 @@ const shows = (tab, text) => tab.page.waitForFunction((text) => {
 }, text, { timeout: SHOWN_MS }).catch(() => {
   throw new Error(`it does not show ${JSON.stringify(text)}`);
 });
+
+/** Changes settings of the console as another tab would. */
+async function prefer(tab, change) {
+  await tab.page.evaluate((change) => {
+    const key = "flotilla-console";
+    localStorage.setItem(key, JSON.stringify({ ...JSON.parse(localStorage.getItem(key) ?? "{}"), ...change }));
+    dispatchEvent(new StorageEvent("storage", { key }));
+  }, change);
+  const { theme = "", language } = change;
+  await tab.page.waitForFunction(([theme, lang]) => (document.documentElement.dataset.theme ?? "").startsWith(theme) && document.documentElement.lang.startsWith(lang), [theme, language ?? ""]);
+}
 
 /** Every list is empty; streams stay silent. */
 const emptied = (body) => {
@@ -102,152 +92,164 @@ async function rewrite(tab, change) {
 /** Lists of these resources have 10,000 objects in the tab. */
 export const multiplyLists = (tab, plurals) => rewrite(tab, (body, url) => (lists(url, plurals) ? multiplied(body, url) : body));
 
-export async function empty(visitor) {
-  await eachPage(visitor, "empty", async (tab, name, page) => {
-    await tab.page.unrouteAll({ behavior: "ignoreErrors" });
-    await rewrite(tab, emptied);
-    await tab.go(page.path);
-    await shows(tab, page.empty);
-    if (["overview", "clusters", "workloads", "topology", "failover"].includes(name)) await tab.shoot(`${name}-empty`);
-    await tab.axe("empty");
-  });
-}
-
-/** 10,000 objects: shown soon, only what is visible is drawn, and the page stays usable. */
-export async function many(visitor) {
-  const took = [];
-  await eachPage(visitor, "10000", async (tab, name, page) => {
-    await tab.page.unrouteAll({ behavior: "ignoreErrors" });
-    await multiplyLists(tab, page.many);
-    const started = Date.now();
-    await tab.go(page.path);
-    await tab.settle();
-    const elements = await tab.page.evaluate(() => document.querySelectorAll("*").length);
-    took.push([Date.now() - started, name]);
-    check(elements < ELEMENTS_MAX, `it draws ${elements} elements`);
-    if (page.many !== TABLE.apply.many) await tab.shoot(`${name}-10000`);
-    await tab.axe("10000", elements > 3_000 ? ["color-contrast"] : undefined);
-  });
-  const [slowest, name] = took.sort((a, b) => b[0] - a[0])[0] ?? [0, ""];
-  console.log(`  slowest with ${COUNT} objects: ${name} after ${slowest} ms`);
-}
-
 /** Every request takes long: the page says that it loads, and shows its content in the end. */
-export async function slow(visitor) {
-  await eachPage(visitor, "slow", async (tab, _, page) => {
-    await tab.page.unrouteAll({ behavior: "ignoreErrors" });
-    await tab.page.route(isApi, async (route) => {
-      await new Promise((done) => setTimeout(done, SLOW_MS));
-      await route.continue().catch(() => {});
-    });
-    await tab.go(page.path);
-    await tab.page.locator(".spinner, h1").first().waitFor();
-    await shows(tab, page.one);
+async function slow(tab, page) {
+  await tab.page.route(isApi, async (route) => {
+    await new Promise((done) => setTimeout(done, SLOW_MS));
+    await route.continue().catch(() => {});
   });
+  await tab.go(page.path);
+  await tab.page.locator(".spinner, h1").first().waitFor();
+  await shows(tab, page.one);
+  await tab.clear();
 }
 
-/** No request is answered from the start of the page. */
-export async function down(visitor) {
-  await eachPage(visitor, "down", async (tab, name, page) => {
-    await tab.page.unrouteAll({ behavior: "ignoreErrors" });
-    await tab.page.route(isApi, (route) => route.abort("connectionfailed"));
-    await tab.go(page.path);
-    await shows(tab, page.down);
-    if (["clusters", "workload"].includes(name)) await tab.shoot(`${name}-down`);
-    await tab.axe("down");
-    if (name !== "clusters") return;
-    // The data comes by itself when the control plane answers again.
-    await tab.page.unrouteAll({ behavior: "ignoreErrors" });
-    await tab.page.getByRole("row", { name: /member1/ }).waitFor();
-  });
+/** With its objects, in both themes, and in the further looks of the page. */
+async function shown(tab, name, page) {
+  await tab.settle();
+  if (page.one.startsWith("apiVersion") || ["apply", "policy-new"].includes(name)) await tab.page.waitForSelector(".cm-content");
+  await tab.shoot(`${name}-light`);
+  await tab.axe("light");
+  await prefer(tab, { theme: "dark" });
+  await tab.shoot(`${name}-dark`);
+  // The dark theme has the same content in other colours.
+  await tab.axe("dark", ["color-contrast"]);
+  await prefer(tab, { theme: "light" });
+  if (!page.looks.includes("narrow")) return;
+  const wide = tab.page.viewportSize();
+  await tab.page.setViewportSize(NARROW);
+  await shows(tab, page.one);
+  check((await tab.page.evaluate(() => document.documentElement.scrollWidth)) <= NARROW.width + 2, "it is wider than a narrow screen");
+  await tab.shoot(`${name}-narrow`);
+  await tab.axe("narrow");
+  await tab.page.setViewportSize(wide);
 }
 
-/** The connection drops while pages are open: what they show stays, a banner says so, and they follow again afterwards. */
-export async function interrupted(visitor, wire) {
-  const names = wanted();
-  const banner = "The connection is interrupted.";
-  while (names.length > 0) {
-    const opened = [];
-    for (const name of names.splice(0, TABS * 3)) {
-      const tab = await visitor.tab();
-      await tab.go(TABLE[name].path);
-      opened.push([name, tab]);
-    }
-    const each = (look) => Promise.all(opened.map(([name, tab]) => look(tab, TABLE[name], name).catch((error) => visitor.faults.push(`${name} interrupted: ${error.message.split("\n")[0]}`))));
-    await each((tab, page) => shows(tab, page.one));
-    wire.interrupt();
-    await each(async (tab, page, name) => {
-      if (page.live) await shows(tab, banner);
-      await shows(tab, page.one);
-      if (name === "clusters") await tab.shoot("clusters-stale");
-      await tab.axe("interrupted", page.live ? undefined : ["color-contrast"]);
-    });
-    wire.restore();
-    await each((tab) => tab.page.getByText(banner).waitFor({ state: "detached" }));
-    for (const [name, tab] of opened) {
-      visitor.faults.push(...tab.faults.map((fault) => `${name} interrupted: ${fault}`));
-      await tab.page.close();
-    }
-  }
-  await follows(visitor);
+/** The connection drops while the page is open: what it shows stays, a banner says so, and it follows again afterwards. */
+async function interrupted(tab, name, page, wire) {
+  wire.interrupt();
+  if (page.live) await shows(tab, BANNER);
+  await shows(tab, page.one);
+  if (page.shots.includes("stale")) await tab.shoot(`${name}-stale`);
+  await tab.axe("interrupted", page.live ? undefined : ["color-contrast"]);
+  wire.restore();
+  await tab.page.getByText(BANNER).waitFor({ state: "detached" });
+  if (name === "clusters") await follows(tab);
 }
 
 /** After an interruption a change of another client appears. */
-async function follows(visitor) {
-  const { page } = visitor;
-  await visitor.go("/clusters");
+async function follows(tab) {
+  const { page } = tab;
+  const path = "/apis/cluster.karmada.io/v1alpha1/clusters/member1";
+  const seen = String(Date.now());
+  await tab.api("PATCH", path, { metadata: { labels: { seen } } }, "application/merge-patch+json");
+  const filter = page.getByRole("searchbox", { name: "Filter" });
+  await filter.fill(seen);
   await page.getByRole("row", { name: /member1/ }).waitFor();
-  await visitor.api("PATCH", "/apis/cluster.karmada.io/v1alpha1/clusters/member1", { metadata: { labels: { seen: String(Date.now()) } } }, "application/merge-patch+json");
-  const { body } = await visitor.api("GET", "/apis/cluster.karmada.io/v1alpha1/clusters/member1");
-  await page.getByRole("searchbox", { name: "Filter" }).fill(body.metadata.labels.seen);
-  await page.getByRole("row", { name: /member1/ }).waitFor();
+  await filter.fill("");
 }
 
-/** A user without rights sees on every page that rights are missing, and nothing breaks. */
-export async function forbidden(visitor) {
+/** One load of the page through all states that need its objects. */
+async function one(tab, name, page, wire) {
+  await slow(tab, page);
+  await shown(tab, name, page);
+  await interrupted(tab, name, page, wire);
+  if (!page.looks.includes("chinese")) return;
+  await prefer(tab, { language: "zh" });
+  await tab.settle();
+  await tab.shoot(`${name}-chinese`);
+  await tab.axe("chinese");
+  await prefer(tab, { language: "en" });
+}
+
+async function empty(tab, name, page) {
+  await rewrite(tab, emptied);
+  await tab.go(page.path);
+  await shows(tab, page.empty);
+  if (page.shots.includes("empty")) await tab.shoot(`${name}-empty`);
+  await tab.axe("empty");
+}
+
+/** 10,000 objects: shown soon, only what is visible is drawn, and the page stays usable. */
+async function many(tab, name, page) {
+  await multiplyLists(tab, page.many);
+  await tab.go(page.path);
+  await tab.settle();
+  const elements = await tab.page.evaluate(() => document.querySelectorAll("*").length);
+  check(elements < ELEMENTS_MAX, `it draws ${elements} elements`);
+  if (page.shots.includes("many")) await tab.shoot(`${name}-10000`);
+  await tab.axe("10000", elements > 3_000 ? ["color-contrast"] : undefined);
+}
+
+/** No request is answered from the start of the page. */
+async function down(tab, name, page) {
+  await tab.page.route(isApi, (route) => route.abort("connectionfailed"));
+  await tab.go(page.path);
+  await shows(tab, page.down);
+  if (page.shots.includes("down")) await tab.shoot(`${name}-down`);
+  await tab.axe("down");
+  if (name !== "clusters") return;
+  // The data comes by itself when the control plane answers again.
+  await tab.clear();
+  await tab.page.getByRole("row", { name: /member1/ }).waitFor();
+}
+
+/** A user without rights sees that rights are missing, and nothing breaks. */
+async function forbidden(tab, name, page) {
+  await tab.go(page.path);
+  await shows(tab, page.denied);
+  if (page.shots.includes("forbidden")) await tab.shoot(`${name}-forbidden`);
+  await tab.axe("forbidden");
+}
+
+const STATES = { one, empty, many, down, forbidden };
+
+/** Looks at every page in every state, as `visitor`, and as `nobody`, who has no rights. CONSOLE_PAGES and CONSOLE_STATES choose some. */
+export async function everyPage(visitor, nobody, table, port) {
+  const rest = process.env.CONSOLE_PAGES?.split(",") ?? Object.keys(table);
+  const states = process.env.CONSOLE_STATES?.split(",") ?? Object.keys(STATES);
+  const took = Object.fromEntries(states.map((state) => [state, 0]));
+  const work = async () => {
+    const wire = await openWire(port);
+    const [own, stranger] = [await visitor.twin(wire.port), await nobody.twin(wire.port)];
+    for (let name = rest.shift(); name; name = rest.shift()) {
+      for (const state of states) {
+        const tab = state === "forbidden" ? stranger : own;
+        const started = Date.now();
+        await attempt(tab, `${name}-${state}`, async () => {
+          wire.restore();
+          await tab.clear();
+          await STATES[state](tab, name, table[name], wire);
+        });
+        took[state] += Date.now() - started;
+        visitor.faults.push(...tab.faults.splice(0).map((fault) => `${name} ${state}: ${fault}`));
+      }
+    }
+    await own.leave();
+    await stranger.leave();
+    wire.close();
+  };
+  await Promise.all(Array.from({ length: TABS }, work));
+  console.log(`  ${Object.keys(table).length} pages; seconds in all tabs: ${Object.entries(took).map(([state, ms]) => `${state} ${(ms / 1000).toFixed(0)}`).join(", ")}`);
+}
+
+/** Signs in as a user without rights, after two wrong attempts. `first` is the page that opens. */
+export async function signInAsNobody(visitor, first) {
   const name = "nobody-here";
-  await visitor.go("/settings");
   await visitor.api("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name } });
   const issued = await visitor.api("POST", `/api/v1/namespaces/default/serviceaccounts/${name}/token`, { spec: { expirationSeconds: 3600 } });
-  const other = new Visitor(visitor.browser, visitor.origin);
-  const page = await other.enter();
-  await other.go("/");
+  const nobody = new Visitor(visitor.browser, visitor.origin);
+  const page = await nobody.enter();
+  await nobody.go("/");
   const field = page.getByLabel("Token or kubeconfig");
   await field.waitFor();
-  await other.shoot("sign-in");
-  await other.axe("sign-in");
+  await nobody.shoot("sign-in");
+  await nobody.axe("sign-in");
   await field.fill("not-a-token");
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByText("the token is not valid for this control plane").waitFor();
   await field.fill(`apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- name: a\n  context: {user: u, cluster: c}\nusers:\n- name: u\n  user:\n    token: ${issued.body.status.token}\n`);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
-  await eachPage(other, "forbidden", async (tab, name, row) => {
-    await tab.go(row.path);
-    await shows(tab, row.denied);
-    if (name === "overview") await tab.shoot("overview-forbidden");
-    await tab.axe("forbidden");
-  });
-  visitor.faults.push(...other.faults);
-  await other.leave();
-}
-
-/** One workload, in a theme, a language or a width; with a screenshot of each page. */
-export async function shown(visitor, variant, names = Object.keys(TABLE)) {
-  const prefs = { theme: variant === "dark" ? "dark" : "light", language: variant === "chinese" ? "zh" : "en" };
-  await visitor.go("/settings");
-  await visitor.page.evaluate((chosen) => localStorage.setItem("flotilla-console", JSON.stringify(chosen)), prefs);
-  await eachPage(visitor, variant, async (tab, name, page) => {
-    await tab.page.setViewportSize(variant === "narrow" ? { width: 360, height: 780 } : { width: 1440, height: 900 });
-    await tab.go(page.path);
-    if (variant === "chinese") await tab.settle();
-    else await shows(tab, page.one);
-    await tab.settle();
-    if (["workload-yaml", "apply", "policy-new"].includes(name)) await tab.page.waitForSelector(".cm-content");
-    if (variant === "narrow") check((await tab.page.evaluate(() => document.documentElement.scrollWidth)) <= 362, `${name} is wider than the screen`);
-    await tab.shoot(`${name}-${variant}`);
-    // The dark theme has the same content in other colours.
-    await tab.axe(variant, variant === "dark" ? ["color-contrast"] : undefined);
-  }, names.filter((name) => wanted().includes(name)));
-  await visitor.page.evaluate(() => localStorage.removeItem("flotilla-console"));
+  await page.getByRole("heading", { name: first, level: 1 }).waitFor();
+  return nobody;
 }

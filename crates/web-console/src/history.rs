@@ -69,7 +69,8 @@ impl Extension for MetricsHistory {
                 Status::bad_request(format!("seconds must be a number from 1 to {WINDOW_MAX}, not {text:?}"))
             })?,
         };
-        let window = self.samples.lock().window(Timestamp::now().as_second(), seconds);
+        let wanted: Vec<&str> = request.incoming.query.all("metric").collect();
+        let window = self.samples.lock().window(Timestamp::now().as_second(), seconds, &wanted);
         let json = serde_json::to_vec(&window).map_err(Status::internal)?;
         Ok(respond::json(200, json))
     }

@@ -117,8 +117,9 @@ impl Samples {
         (value >= earlier).then(|| (value - earlier) / (now - then) as f64)
     }
 
-    /// The samples of the last seconds: fine ones for up to an hour, coarse ones beyond.
-    pub fn window(&self, now: i64, seconds: i64) -> SampledWindow {
+    /// The samples of the last seconds: fine ones for up to an hour, coarse ones beyond. `wanted` names series, or metrics with
+    /// all their parts; everything is wanted if it is empty.
+    pub fn window(&self, now: i64, seconds: i64, wanted: &[&str]) -> SampledWindow {
         let is_fine = seconds <= FINE_MAX as i64 * STEP_SECONDS;
         let (ring, step) = match is_fine {
             true => (&self.fine, STEP_SECONDS),
@@ -126,8 +127,12 @@ impl Samples {
         };
         let skipped = ring.times.iter().take_while(|time| **time < now - seconds).count();
         let read = |value: &f32| value.is_finite().then_some(*value);
-        let series =
-            ring.series.iter().map(|(key, values)| (key.clone(), values.iter().skip(skipped).map(read).collect()));
+        let is_wanted = |key: &str| {
+            let metric = key.split_once('/').map_or(key, |(metric, _)| metric);
+            wanted.is_empty() || wanted.iter().any(|wanted| *wanted == key || *wanted == metric)
+        };
+        let kept = ring.series.iter().filter(|(key, _)| is_wanted(key));
+        let series = kept.map(|(key, values)| (key.clone(), values.iter().skip(skipped).map(read).collect()));
         SampledWindow {
             step_seconds: step,
             times: ring.times.iter().skip(skipped).copied().collect(),
@@ -208,7 +213,7 @@ mod tests {
         samples.take(100, &metrics(10, 7, &["m1"]));
         samples.take(110, &metrics(30, 8, &["m1", "m2"]));
         samples.take(120, &metrics(5, 9, &["m2"]));
-        let window = samples.window(120, 600);
+        let window = samples.window(120, 600, &[]);
         assert_eq!((window.step_seconds, window.times), (10, vec![100, 110, 120]));
         let expected: BTreeMap<String, Vec<Option<f32>>> = [
             ("karmada_scheduler_schedule_attempts_total", vec![None, Some(2.0), None]),
@@ -222,7 +227,10 @@ mod tests {
         .map(|(key, values)| (key.to_owned(), values))
         .collect();
         assert_eq!(window.series, expected);
-        assert_eq!(samples.window(120, 10).times, [110, 120], "a shorter window");
+        assert_eq!(samples.window(120, 10, &[]).times, [110, 120], "a shorter window");
+        let named = |wanted: &[&str]| samples.window(120, 600, wanted).series.into_keys().collect::<Vec<_>>();
+        assert_eq!(named(&["cluster_ready_state"]), ["cluster_ready_state", "cluster_ready_state/m1", "cluster_ready_state/m2"]);
+        assert_eq!(named(&["cluster_ready_state/m2", "unknown"]), ["cluster_ready_state/m2"]);
     }
 
     #[test]
@@ -244,7 +252,7 @@ mod tests {
             !samples.fine.series.contains_key("cluster_ready_state/m0001"),
             "forgotten after an hour without a value"
         );
-        let day = samples.window(now, 86_400);
+        let day = samples.window(now, 86_400, &[]);
         assert_eq!((day.step_seconds, day.times.len()), (60, 1_440));
         assert!(day.series.contains_key("process_resident_memory_bytes"));
     }

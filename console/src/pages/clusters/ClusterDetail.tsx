@@ -4,8 +4,9 @@ import { Chart } from "../../ui/chart";
 import { useState } from "react";
 import { Link } from "wouter";
 import { useLive, useLiveObject } from "../../api/live";
+import { useHistory } from "../../api/history";
 import { formatBytes, formatCpu } from "../../api/quantity";
-import { BINDINGS, CLUSTERS, EVENTS, pathOf } from "../../api/resources";
+import { BINDINGS, CLUSTERS, LEASES, pathOf } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
@@ -14,14 +15,17 @@ import { capacityOf, isCordoned, nodesOf, stateOf } from "../../model/cluster";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, Meter, PageHead, Problem, Stale, Tabs, usageTone } from "../../ui/parts";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { ConditionTable } from "../ConditionTable";
-import { EventList } from "../EventList";
-import { HealthHistory, useHistory } from "../Metrics";
+import { EventList, useNewestEvents } from "../EventList";
+import { HealthHistory } from "../Metrics";
 import { subjectLink } from "../Overview";
 import { setCordoned } from "./actions";
 import { State } from "./Clusters";
 import { Nodes } from "./Nodes";
 import { RemoveDialog } from "./RemoveDialog";
 import { Taints } from "./Taints";
+
+/** Agents renew a lease here. */
+const LEASES_IN = "karmada-cluster";
 
 export default function ClusterDetail({ name }: { name: string }) {
   const live = useLiveObject(pathOf(CLUSTERS), name);
@@ -62,6 +66,7 @@ export default function ClusterDetail({ name }: { name: string }) {
 
 function Summary({ cluster }: { cluster: KObject }) {
   const { spec = {}, status = {} } = cluster;
+  const lease = useLiveObject(pathOf(LEASES, LEASES_IN), cluster.metadata.name).object;
   return (
     <div className="grid2">
       <Card title={t("Capacity")}>
@@ -91,20 +96,42 @@ function Summary({ cluster }: { cluster: KObject }) {
             [t("Region"), spec.region],
             [t("Zones"), spec.zones?.join(", ") ?? spec.zone],
             [t("Labels"), <Labels labels={cluster.metadata.labels} />],
+            [t("Heartbeat"), lease?.spec?.renewTime && <span><Age at={lease.spec.renewTime} ago /> <span className="muted">{t("from its agent")}</span></span>],
             [t("Joined"), <Age at={cluster.metadata.creationTimestamp} ago />],
             ["ID", spec.id && <code>{spec.id}</code>],
           ]}
         />
       </Card>
       <Card title={t("Conditions")} flush><ConditionTable object={cluster} /></Card>
+      <Models cluster={cluster} />
       <Past name={cluster.metadata.name} />
     </div>
   );
 }
 
+/** How many nodes have room for pods of each grade, where the cluster reports capacity models. */
+function Models({ cluster }: { cluster: KObject }) {
+  const { allocatableModelings: free = [], allocatedModelings: used = [] } = cluster.status?.resourceSummary ?? {};
+  const models: any[] = cluster.spec?.resourceModels ?? [];
+  const graded = models.filter(({ grade }) => [...free, ...used].some((one: any) => one.grade === grade && one.count > 0));
+  if (graded.length === 0) return null;
+  const countOf = (all: any[], grade: number) => all.find((one) => one.grade === grade)?.count ?? 0;
+  const range = ({ name, min, max }: any) => `${name} ${min}–${Number.parseFloat(max) > 9e15 ? "∞" : max}`;
+  return (
+    <Card title={t("Capacity models")} flush>
+      <div className="hscroll" tabIndex={0} role="group">
+        <table className="simple">
+          <thead><tr><th>{t("Grade")}</th><th>{t("A node with")}</th><th>{t("Free")}</th><th>{t("In use")}</th></tr></thead>
+          <tbody>{graded.map(({ grade, ranges = [] }) => <tr key={grade}><td>{grade}</td><td className="small">{ranges.map(range).join(", ")}</td><td>{countOf(free, grade)}</td><td>{countOf(used, grade)}</td></tr>)}</tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}
+
 /** When the cluster was ready, and what of it was requested, in the samples of the server. */
 function Past({ name }: { name: string }) {
-  const history = useHistory(86_400);
+  const history = useHistory(86_400, ["cluster_ready_state", "cluster_cpu_allocatable_number", "cluster_cpu_allocated_number"].map((metric) => `${metric}/${name}`));
   if (history.error) return null;
   return (
     <Card title={t("The last 24 hours")}>
@@ -151,6 +178,7 @@ function RunsHere({ name }: { name: string }) {
 }
 
 function ClusterEvents({ name }: { name: string }) {
-  const live = useLive({ path: pathOf(EVENTS) });
+  // Works of the cluster are in a namespace with its name.
+  const live = useNewestEvents(undefined, name);
   return <Card flush><EventList live={live} filter={(event) => event.involvedObject?.kind === "Cluster" && event.involvedObject?.name === name || event.involvedObject?.namespace === `karmada-es-${name}`} /></Card>;
 }

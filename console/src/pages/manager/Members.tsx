@@ -9,7 +9,8 @@ import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
 import { Age, attempt, Badge, Button, Dialog, Empty, Field, Menu, PageHead, Stale, Tabs } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
-import { NewBinding, NewGroup, NewUser, NewWorkspace, PasswordDialog } from "./dialogs";
+import { Tokens, Webhooks } from "./Hooks";
+import { NewBinding, NewFolder, NewGroup, NewUser, NewWorkspace, PasswordDialog } from "./dialogs";
 
 const resourceOf = (plural: string, kind: string): Resource => ({ group: "manager.flotilla.dev", version: "v1alpha1", plural, kind, namespaced: false, verbs: [], shortNames: [], subresources: [] });
 
@@ -18,8 +19,9 @@ export const GROUPS = resourceOf("groups", "Group");
 export const BINDINGS = resourceOf("bindings", "Binding");
 export const WORKSPACES = resourceOf("workspaces", "Workspace");
 const ROLES = resourceOf("roles", "Role");
+export const FOLDERS = resourceOf("folders", "Folder");
 
-const TABS: Record<string, Resource> = { users: USERS, groups: GROUPS, bindings: BINDINGS, roles: ROLES, workspaces: WORKSPACES };
+const TABS: Record<string, Resource> = { users: USERS, groups: GROUPS, bindings: BINDINGS, roles: ROLES, workspaces: WORKSPACES, folders: FOLDERS };
 
 export const targetText = (target?: { folder?: string; workspace?: string; instance?: string; namespace?: string }) =>
   target?.instance ? `${target.instance}${target.namespace ? ` / ${target.namespace}` : ""}` : target?.workspace ? t("workspace {name}", { name: target.workspace }) : target?.folder ? t("folder {name}", { name: target.folder }) : t("the whole platform");
@@ -37,6 +39,8 @@ function columnsOf(tab: string): TableColumn<KObject>[] {
       return [name, { id: "subject", title: t("Subject"), width: "minmax(160px, 1.4fr)", cell: (one) => <span className="chip"><span className="muted">{one.spec?.subject?.kind}</span>{one.spec?.subject?.name}</span>, sort: (one) => one.spec?.subject?.name ?? "" }, { id: "role", title: t("Role"), width: "minmax(120px, 1fr)", cell: (one) => <b>{one.spec?.role}</b>, sort: (one) => one.spec?.role ?? "" }, { id: "target", title: t("On"), width: "minmax(150px, 1.4fr)", cell: (one) => targetText(one.spec?.target) }, { id: "until", title: t("Ends"), width: "110px", cell: (one) => one.spec?.expiresAt ?? "–" }];
     case "roles":
       return [name, display, { id: "grants", title: t("Rights of"), width: "minmax(150px, 1.4fr)", cell: (one) => one.spec?.grants ?? "–" }];
+    case "folders":
+      return [name, display];
     default:
       return [name, display, { id: "folder", title: t("Folder"), width: "minmax(110px, 1fr)", cell: (one) => one.spec?.folder ?? "–" }, { id: "instances", title: t("Instances"), width: "minmax(180px, 2fr)", cell: (one) => [...(one.spec?.instances ?? []), ...(one.spec?.namespaces ?? []).map((place: any) => `${place.instance}/${place.namespace}`)].join(", ") || "–" }];
   }
@@ -47,8 +51,8 @@ export default function Members() {
   return (
     <>
       <PageHead title={t("Users and roles")} />
-      <Tabs label={t("Sections")} current={tab} onChange={setTab} tabs={[{ id: "users", text: t("Users") }, { id: "groups", text: t("Groups") }, { id: "bindings", text: t("Bindings") }, { id: "roles", text: t("Roles") }, { id: "workspaces", text: t("Workspaces") }]} />
-      <Section key={tab} tab={tab} />
+      <Tabs label={t("Sections")} current={tab} onChange={setTab} tabs={[{ id: "users", text: t("Users") }, { id: "groups", text: t("Groups") }, { id: "bindings", text: t("Bindings") }, { id: "roles", text: t("Roles") }, { id: "workspaces", text: t("Workspaces") }, { id: "folders", text: t("Folders") }, { id: "webhooks", text: t("Webhooks") }, { id: "tokens", text: t("My tokens") }]} />
+      {tab === "webhooks" ? <Webhooks /> : tab === "tokens" ? <Tokens /> : <Section key={tab} tab={tab} />}
     </>
   );
 }
@@ -86,6 +90,7 @@ function Section({ tab }: { tab: string }) {
       {creating && tab === "users" && <NewUser onClose={close} />}
       {creating && tab === "groups" && <NewGroup onClose={close} />}
       {creating && tab === "bindings" && <NewBinding onClose={close} />}
+      {creating && tab === "folders" && <NewFolder onClose={close} />}
       {creating && tab === "workspaces" && <NewWorkspace onClose={close} />}
       {password && <PasswordDialog user={password.metadata.name} onClose={() => setPassword(undefined)} />}
       {removing && <Remove resource={resource} object={removing} onClose={() => setRemoving(undefined)} />}

@@ -7,7 +7,7 @@ import { pathOf } from "../../api/resources";
 import { t } from "../../i18n";
 import { INSTANCES_PATH, instanceOf } from "../../model/instance";
 import { attempt, Button, Dialog, Field } from "../../ui/parts";
-import { BINDINGS, create, GROUPS, USERS, WORKSPACES } from "./Members";
+import { BINDINGS, create, FOLDERS, GROUPS, USERS, WORKSPACES } from "./Members";
 
 const ROLES = ["view", "edit", "admin", "instance-owner", "iam-owner", "auditor", "platform-admin"];
 /** These are granted on the whole platform only. */
@@ -97,18 +97,32 @@ export function NewBinding({ onClose }: { onClose: () => void }) {
 }
 
 export function NewWorkspace({ onClose }: { onClose: () => void }) {
-  const [form, setForm] = useState({ name: "", displayName: "", instances: [] as string[] });
+  const [form, setForm] = useState({ name: "", displayName: "", folder: "", instances: [] as string[] });
   const instances = useLive({ path: INSTANCES_PATH });
-  const spec = { ...(form.displayName ? { displayName: form.displayName } : {}), instances: form.instances };
+  const folders = useLive({ path: pathOf(FOLDERS) });
+  const spec = { ...(form.displayName ? { displayName: form.displayName } : {}), ...(form.folder ? { folder: form.folder } : {}), instances: form.instances };
   return (
     <Form title={t("New workspace")} valid={isName(form.name)} onSubmit={() => create(WORKSPACES, form.name, spec)} onClose={onClose} done={t("{name} is created", { name: form.name })}>
       <div className="grid-s">
         <Text focus label={t("Name")} value={form.name} onChange={(name) => setForm({ ...form, name })} />
         <Text label={t("Display name")} value={form.displayName} onChange={(displayName) => setForm({ ...form, displayName })} />
+        {folders.items.length > 0 && <Field label={t("Folder")}>{(id) => <select id={id} className="select" value={form.folder} onChange={(event) => setForm({ ...form, folder: event.target.value })}><option value="">–</option>{folders.items.map((one) => <option key={one.metadata.name}>{one.metadata.name}</option>)}</select>}</Field>}
       </div>
       <div className="field">
         <span className="label">{t("Instances")}</span>
         <span className="row wrap">{instances.items.map((one) => { const name = instanceOf(one); return <label className="check" key={name}><input type="checkbox" checked={form.instances.includes(name)} onChange={(event) => setForm({ ...form, instances: event.target.checked ? [...form.instances, name] : form.instances.filter((other) => other !== name) })} />{name}</label>; })}</span>
+      </div>
+    </Form>
+  );
+}
+
+export function NewFolder({ onClose }: { onClose: () => void }) {
+  const [form, setForm] = useState({ name: "", displayName: "" });
+  return (
+    <Form title={t("New folder")} valid={isName(form.name)} onSubmit={() => create(FOLDERS, form.name, form.displayName ? { displayName: form.displayName } : {})} onClose={onClose} done={t("{name} is created", { name: form.name })}>
+      <div className="grid-s">
+        <Text focus label={t("Name")} value={form.name} onChange={(name) => setForm({ ...form, name })} />
+        <Text label={t("Display name")} value={form.displayName} onChange={(displayName) => setForm({ ...form, displayName })} />
       </div>
     </Form>
   );

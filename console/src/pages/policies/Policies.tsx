@@ -1,6 +1,6 @@
 // Propagation and override policies, with what each of them holds.
 
-import { Link } from "wouter";
+import { Link, useLocation } from "wouter";
 import { useLive } from "../../api/live";
 import { BINDINGS, pathOf, POLICIES, slugOf } from "../../api/resources";
 import type { KObject } from "../../api/types";
@@ -8,7 +8,7 @@ import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
 import { policyOf } from "../../model/binding";
-import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../../ui/parts";
+import { Age, Badge, Empty, Menu, PageHead, Segmented, Stale } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { placementText, selectorsText } from "./describe";
 
@@ -16,10 +16,21 @@ const TITLES: Record<string, string> = {
   PropagationPolicy: "Propagation", ClusterPropagationPolicy: "Cluster propagation", OverridePolicy: "Override", ClusterOverridePolicy: "Cluster override",
 };
 
+/** Further kinds that decide about placement, with the pages of their objects. */
+const MORE: [slug: string, text: string][] = [
+  ["policy.karmada.io~v1alpha1~federatedresourcequotas", "Quotas over clusters"],
+  ["policy.karmada.io~v1alpha1~clustertaintpolicies", "Taint policies"],
+  ["config.karmada.io~v1alpha1~resourceinterpretercustomizations", "Interpreter rules"],
+  ["config.karmada.io~v1alpha1~resourceinterpreterwebhookconfigurations", "Interpreter webhooks"],
+  ["remedy.karmada.io~v1alpha1~remedies", "Remedies"],
+  ["autoscaling.karmada.io~v1alpha1~federatedhpas", "Autoscalers over clusters"],
+];
+
 export default function Policies() {
   const { namespace } = usePrefs();
   const [kind, setKind] = useUrlState("kind", "PropagationPolicy");
   const [filter, setFilter] = useUrlState("q", "");
+  const [, navigate] = useLocation();
   const resource = POLICIES.find((one) => one.kind === kind) ?? POLICIES[0]!;
   const live = useLive({ path: pathOf(resource, namespace) });
   const propagates = resource.kind.endsWith("PropagationPolicy");
@@ -53,6 +64,8 @@ export default function Policies() {
       <div className="toolbar">
         <Segmented label={t("Kind")} value={resource.kind} onChange={setKind} options={POLICIES.map((one) => ({ id: one.kind, text: t(TITLES[one.kind] ?? one.kind) }))} />
         <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name or selector")} value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <span className="grow" />
+        <Menu label={t("More kinds of policies")} items={MORE.map(([slug, text]) => ({ text: t(text), icon: "policy" as const, onSelect: () => navigate(`/resources/${slug}`) }))} />
       </div>
       <DataTable
         label={t("Policies")}

@@ -8,7 +8,7 @@ import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { t } from "../../i18n";
-import { bindingNameOf, perCluster, policyOf, stateOfBinding, toneOfBinding } from "../../model/binding";
+import { bindingNameOf, perCluster, policyOf, reasonOf, stateOfBinding, toneOfBinding } from "../../model/binding";
 import { ClusterChips } from "../../ui/clusterChips";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
 import { ConditionTable } from "../ConditionTable";
@@ -107,6 +107,11 @@ function facts(resource: Resource, object: KObject): [string, React.ReactNode][]
       return [[t("Class"), spec.ingressClassName], [t("Hosts"), (spec.rules ?? []).map((rule: any) => rule.host ?? "*").join(", ")]];
     case "Namespace":
       return [[t("State"), status.phase]];
+    case "ResourceBinding":
+    case "ClusterResourceBinding":
+      return [[t("Object"), <Link href={subjectLink(object)}>{spec.resource?.kind} {spec.resource?.name}</Link>], [t("Policy"), policyOf(object)?.name], [t("State"), <>{t(stateOfBinding(object))} <span className="muted">{reasonOf(object)}</span></>], [t("Clusters"), <ClusterChips clusters={perCluster(object)} max={20} />], [t("Replicas"), spec.replicas]];
+    case "Work":
+      return [[t("Cluster"), <Link href={`/clusters/${(object.metadata.namespace ?? "").replace("karmada-es-", "")}`}>{(object.metadata.namespace ?? "").replace("karmada-es-", "")}</Link>], [t("Contents"), (spec.workload?.manifests ?? []).map((one: KObject) => `${one.kind} ${one.metadata?.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata?.name}`).join(", ")], [t("Health"), (status.manifestStatuses ?? []).map((one: any) => t(one.health ?? "Unknown")).join(", ")]];
     case "ClusterRole":
     case "Role":
       return [[t("Rules"), <ul className="stack tight">{(object.rules ?? []).map((rule: any, index: number) => <li key={index}><b>{(rule.verbs ?? []).join(", ")}</b> {(rule.resources ?? rule.nonResourceURLs ?? []).join(", ")} <span className="muted">{(rule.apiGroups ?? []).map((group: string) => group || "core").join(", ")}</span></li>)}</ul>]];

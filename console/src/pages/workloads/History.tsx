@@ -9,6 +9,9 @@ import { perCluster } from "../../model/binding";
 import { selectorText } from "../../model/workload";
 import { Age, attempt, Badge, Button, Card, Empty, Loading, Problem } from "../../ui/parts";
 
+/** Answers for former versions of an object are forgotten after this time. */
+const VERSION_KEPT_MS = 10_000;
+
 interface Revision {
   number: number;
   cluster: string;
@@ -30,6 +33,7 @@ export function History({ resource, workload, binding }: { resource: Resource; w
   const answers = useQueries({
     queries: clusters.map((cluster) => ({
       queryKey: ["history", cluster, namespace, name, binding?.metadata.resourceVersion],
+      gcTime: VERSION_KEPT_MS,
       queryFn: () => getJson<{ items: KObject[] }>(memberPath(cluster, `/apis/apps/v1/namespaces/${namespace}/replicasets`) + query({ labelSelector: selectorText(workload) })),
     })),
   });

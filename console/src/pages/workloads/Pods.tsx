@@ -13,6 +13,7 @@ import { selectorText } from "../../model/workload";
 import { Age, attempt, Badge, Button, Empty, Loading, Problem, type Tone } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { Logs } from "./Logs";
+import { PortDialog } from "./PortDialog";
 import { TerminalDialog } from "./TerminalDialog";
 
 export interface MemberPod extends KObject {
@@ -38,6 +39,7 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
   const labelSelector = selectorText(workload);
   const [logsOf, setLogsOf] = useUrlState("logs", "");
   const [terminal, setTerminal] = useState<MemberPod>();
+  const [ports, setPorts] = useState<MemberPod>();
   const answers = useQueries({
     queries: clusters.map((cluster) => ({
       queryKey: ["pods", cluster, namespace, labelSelector],
@@ -66,16 +68,17 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
         label={t("Pods")}
         live={{ phase: "ready", total: pods.length, hasMore: false, loadingMore: false, loadMore: () => {}, reload: () => {} }}
         rows={pods}
-        columns={columns(setLogsOf, setTerminal)}
+        columns={columns(setLogsOf, setTerminal, setPorts)}
         rowKey={(pod) => `${pod.cluster}/${pod.metadata.name}`}
         empty={<Empty title={t("No pods yet")} icon="workload" />}
       />
+      {ports && <PortDialog pod={ports} onClose={() => setPorts(undefined)} />}
       {terminal && <TerminalDialog pod={terminal} onClose={() => setTerminal(undefined)} />}
     </div>
   );
 }
 
-function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod) => void): TableColumn<MemberPod>[] {
+function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod) => void, openPorts: (pod: MemberPod) => void): TableColumn<MemberPod>[] {
   const restarts = (pod: KObject): number => (pod.status?.containerStatuses ?? []).reduce((all: number, one: any) => all + (one.restartCount ?? 0), 0);
   return [
     { id: "name", title: t("Name"), width: "minmax(210px, 2fr)", cell: (pod) => <span className="mono" title={pod.metadata.name}>{pod.metadata.name}</span>, sort: (pod) => pod.metadata.name },
@@ -86,10 +89,11 @@ function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod)
     { id: "ip", title: "IP", width: "120px", cell: (pod) => <code>{pod.status?.podIP ?? "–"}</code> },
     { id: "age", title: t("Age"), width: "70px", cell: (pod) => <Age at={pod.metadata.creationTimestamp} />, sort: (pod) => -Date.parse(pod.metadata.creationTimestamp ?? "") },
     {
-      id: "actions", title: "", width: "130px", cell: (pod) => (
+      id: "actions", title: "", width: "156px", cell: (pod) => (
         <span className="row" style={{ gap: 2 }}>
           <Button small kind="ghost" icon="log" label={t("Logs of {name}", { name: pod.metadata.name })} onClick={() => showLogs(`${pod.cluster}/${pod.metadata.name}`)} />
           <Button small kind="ghost" icon="terminal" label={t("Terminal in {name}", { name: pod.metadata.name })} onClick={() => openTerminal(pod)} />
+          <Button small kind="ghost" icon="network" label={t("Ports of {name}", { name: pod.metadata.name })} onClick={() => openPorts(pod)} />
           <Button small kind="ghost" icon="trash" label={t("Delete pod {name}", { name: pod.metadata.name })} onClick={() => void attempt(t("{name} is deleted; its workload replaces it", { name: pod.metadata.name }), () => request(podsPath(pod.cluster, pod.metadata.namespace ?? "", pod.metadata.name), { method: "DELETE" }))} />
         </span>
       ),

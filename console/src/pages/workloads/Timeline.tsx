@@ -3,12 +3,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useMemo } from "react";
 import { type ApiError, getJson, query } from "../../api/client";
-import { useLive } from "../../api/live";
-import { apiVersionOf, EVENTS, pathOf, type Resource } from "../../api/resources";
+import { apiVersionOf, type Resource } from "../../api/resources";
 import type { Condition, KObject } from "../../api/types";
 import { t } from "../../i18n";
 import { Card, Empty, exactTime, Loading, Problem, type Tone } from "../../ui/parts";
-import { timeOfEvent } from "../EventList";
+import { timeOfEvent, useNewestEvents } from "../EventList";
 import "./why.css";
 
 interface Step {
@@ -32,6 +31,8 @@ interface RecordedStep {
 /** Longer pauses separate one propagation from the next. */
 const RUN_PAUSE_MS = 60_000;
 const STEPS_MAX = 200;
+/** Answers for former versions of an object are forgotten after this time. */
+const VERSION_KEPT_MS = 10_000;
 
 const TEXTS: Record<string, [text: string, tone: Tone]> = {
   TemplateWritten: ["Template written", "info"],
@@ -98,14 +99,16 @@ function fromObjects(workload: KObject, binding: KObject | undefined, events: KO
 }
 
 export function Timeline({ resource, workload, binding }: { resource: Resource; workload: KObject; binding?: KObject }) {
-  const events = useLive({ path: pathOf(EVENTS) });
   const { namespace, name } = workload.metadata;
+  // Events of its works name it too.
+  const events = useNewestEvents(undefined, name);
   const recorded = useQuery<{ steps: RecordedStep[] }, ApiError>({
     // A new version of either object is a new step.
     queryKey: ["timeline", resource.kind, namespace, name, workload.metadata.resourceVersion, binding?.metadata.resourceVersion],
     queryFn: () => getJson(`/flotilla/v1alpha1/timeline${query({ apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name })}`),
     placeholderData: (before) => before,
     refetchInterval: 5_000,
+    gcTime: VERSION_KEPT_MS,
     retry: false,
   });
   const runs = useMemo(() => runsOf((recorded.data?.steps ?? []).map(read)), [recorded.data]);

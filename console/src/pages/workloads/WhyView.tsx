@@ -10,6 +10,9 @@ import { Age, Badge, Button, Card, Command, Loading, Problem, type Tone } from "
 import { WhyGraph } from "./WhyGraph";
 import "./why.css";
 
+/** Answers for former versions of an object are forgotten after this time. */
+const VERSION_KEPT_MS = 10_000;
+
 const TONES: Record<string, Tone> = { Done: "ok", Waiting: "info", Failed: "bad", Ahead: "" };
 export const toneOfStage = (state: string): Tone => TONES[state] ?? "warn";
 
@@ -25,6 +28,7 @@ export function WhyView({ resource, object, binding }: { resource: Resource; obj
     queryKey: ["why", resource.kind, namespace, name, object.metadata.resourceVersion, binding?.metadata.resourceVersion],
     queryFn: () => getJson(`/flotilla/v1alpha1/why${query({ apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name })}`),
     placeholderData: (before) => before,
+    gcTime: VERSION_KEPT_MS,
   });
   const [chosen, setChosen] = useState<string>();
   if (why.isPending) return <Loading />;

@@ -1,0 +1,12 @@
+// Files that the page makes for the user.
+
+export function saveText(name: string, text: string, type: string) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1_000);
+}
+
+/** One JSON document in each line. */
+export const saveLines = (name: string, entries: unknown[]) => saveText(name, entries.map((entry) => JSON.stringify(entry)).join("\n"), "application/x-ndjson");
