@@ -73,6 +73,13 @@ export async function operate(visitor) {
   await page.locator(".xterm-rows", { hasText: "a42b" }).waitFor();
   await visitor.shoot("journey-terminal");
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: /Ports of nginx/ }).first().click();
+  await page.getByLabel("Port", { exact: true }).fill("80");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("region", { name: "Answer" }).getByText(/^200 /).waitFor();
+  await visitor.shoot("journey-port");
+  await visitor.axe("port of a pod");
+  await page.keyboard.press("Escape");
   await visitor.go("/clusters");
   await page.getByRole("button", { name: "Actions for member1" }).click();
   await page.getByRole("menuitem", { name: "Cordon" }).click();

@@ -1,11 +1,19 @@
 // Prints how fast the console is and how much it takes. Not a test: the figures depend on the machine.
 //
 //   flotilla up; CONSOLE_BROWSER=/usr/bin/chromium-headless-shell CONSOLE_LINK=$(flotilla console) node tests/browser/measure.mjs
+//
+// CONSOLE_MEASURES=firstPaint,scrolling,living,hour chooses some; `fleet` needs the link of a manager. `hour` sends as many changes as
+// an hour of two each second, as fast as the server takes them, or over CONSOLE_HOUR_SECONDS.
 
+import { readFileSync } from "node:fs";
 import { launch, Visitor } from "./harness.mjs";
 import { multiplyLists } from "./matrix.mjs";
 
 const LIVE_SECONDS = Number(process.env.CONSOLE_LIVE_SECONDS ?? 30);
+const HOUR_CHANGES = 7_200;
+const HOUR_SECONDS = Number(process.env.CONSOLE_HOUR_SECONDS ?? 0);
+const FLEET = Number(process.env.CONSOLE_FLEET ?? 500);
+const MIB = 2 ** 20;
 const link = new URL(process.env.CONSOLE_LINK);
 const visitor = new Visitor(await launch(), link.origin);
 await visitor.enter();
@@ -14,9 +22,113 @@ if (process.env.CONSOLE_TOKEN) {
   await visitor.page.getByLabel("Token or kubeconfig").fill(process.env.CONSOLE_TOKEN);
   await visitor.page.getByRole("button", { name: "Sign in" }).click();
 }
-await visitor.page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+await visitor.page.getByRole("heading", { level: 1 }).waitFor();
 
 const print = (name, value, target) => console.log(`${name.padEnd(62)} ${value.padStart(10)}   ${target}`);
+
+const mib = (bytes) => `${(bytes / MIB).toFixed(1)} MiB`;
+
+/** A browser of its own with one tab, so that its processes are those of the tab. */
+async function alone(path) {
+  const other = new Visitor(await launch(), visitor.origin);
+  const page = await other.enter({ storageState: await visitor.context.storageState() });
+  await other.go(path);
+  await other.settle();
+  const client = await other.context.newCDPSession(page);
+  const browser = await other.browser.newBrowserCDPSession();
+  const processes = async () => (await browser.send("SystemInfo.getProcessInfo")).processInfo;
+  return {
+    visitor: other,
+    /** Seconds of CPU of all processes of the browser, and of the one that draws the page. */
+    async cpu() {
+      const all = await processes();
+      const sum = (some) => some.reduce((seconds, one) => seconds + one.cpuTime, 0);
+      return { all: sum(all), page: sum(all.filter((one) => one.type === "renderer")) };
+    },
+    /** JavaScript objects after a garbage collection, and what only the process of the page has in memory. */
+    async memory() {
+      await client.send("HeapProfiler.collectGarbage");
+      const { usedSize } = await client.send("Runtime.getHeapUsage");
+      const pids = (await processes()).filter((one) => one.type === "renderer").map((one) => one.id);
+      const rollups = pids.map((pid) => readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"));
+      const sum = (field) => rollups.reduce((total, text) => total + 1024 * Number(new RegExp(`^${field}: +(\\d+)`, "m").exec(text)?.[1] ?? 0), 0);
+      return { heap: usedSize, own: sum("Private_Dirty") + sum("Private_Clean"), resident: sum("Rss") };
+    },
+    end: () => other.browser.close(),
+  };
+}
+
+const event = (index) => ({
+  metadata: { generateName: "measure-", namespace: "default" },
+  involvedObject: { kind: "Deployment", namespace: "default", name: `measured-${index % 50}` },
+  reason: "Measured",
+  message: `change number ${index} of an hour of updates, with a text of usual length for an event of a controller`,
+  type: index % 9 ? "Normal" : "Warning",
+  source: { component: "measure" },
+  firstTimestamp: new Date().toISOString(),
+  lastTimestamp: new Date().toISOString(),
+  count: 1,
+});
+
+/** The changes of an hour: every other one is an event, the others are of a cluster. */
+async function hour() {
+  const tab = await alone("/");
+  const samples = [];
+  const started = Date.now();
+  const sampleEvery = HOUR_CHANGES / 12;
+  for (let index = 0; index <= HOUR_CHANGES; index++) {
+    if (index % sampleEvery === 0) {
+      samples.push(await tab.memory());
+      const { heap, own } = samples.at(-1);
+      console.log(`  after ${index} changes and ${((Date.now() - started) / 1000).toFixed(0)} s: heap ${mib(heap)}, memory of the tab ${mib(own)}`);
+    }
+    if (index % 2) await visitor.api("POST", "/api/v1/namespaces/default/events", event(index));
+    else await visitor.api("PATCH", "/apis/cluster.karmada.io/v1alpha1/clusters/member1", { metadata: { annotations: { "console.test/change": String(index) } } }, "application/merge-patch+json");
+    const due = started + (HOUR_SECONDS * 1000 * index) / HOUR_CHANGES;
+    if (due > Date.now()) await visitor.page.waitForTimeout(due - Date.now());
+  }
+  const [first, last] = [samples[1], samples.at(-1)];
+  print(`Overview, ${HOUR_CHANGES} changes in ${((Date.now() - started) / 1000).toFixed(0)} s: memory of the tab`, mib(last.own), "at most 150 MiB");
+  print("  resident, with what browsers share", mib(last.resident), "");
+  print("  JavaScript heap, and its growth since the first twelfth", `${mib(last.heap)} +${mib(last.heap - first.heap)}`, "bounded");
+  await tab.end();
+  if (last.own > 150 * MIB || last.heap - first.heap > 24 * MIB) throw new Error("the tab grows");
+}
+
+/** The page of a manager with many instances, two of which change each second. The instances are suspended: only their objects exist. */
+async function fleet() {
+  const path = "/apis/operator.karmada.io/v1alpha1/namespaces/karmada-system/karmadas";
+  const name = (index) => `measured-${String(index).padStart(3, "0")}`;
+  const created = Array.from({ length: FLEET }, (_, index) => index);
+  const codes = new Set();
+  const work = async () => {
+    for (let index = created.shift(); index !== undefined; index = created.shift()) {
+      codes.add((await visitor.api("POST", path, { apiVersion: "operator.karmada.io/v1alpha1", kind: "Karmada", metadata: { name: name(index), labels: { team: `team-${index % 20}` } }, spec: { suspend: true } })).code);
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, work));
+  if (![...codes].every((code) => [201, 409].includes(code))) throw new Error(`instances were not created: ${[...codes]}`);
+  const tab = await alone("/");
+  await tab.visitor.page.getByRole("row", { name: /measured-/ }).first().waitFor();
+  // The controllers have settled.
+  await visitor.page.waitForTimeout(10_000);
+  for (const [text, changes] of [["without changes", 0], ["with two changes each second", 2]]) {
+    const before = await tab.cpu();
+    const begun = Date.now();
+    const end = begun + LIVE_SECONDS * 1000;
+    for (let change = 0; Date.now() < end; change++) {
+      if (changes > 0) await visitor.api("PATCH", `${path}/${name(change % FLEET)}`, { metadata: { annotations: { "measure/change": String(change) } } }, "application/merge-patch+json");
+      await visitor.page.waitForTimeout(1000 / (changes || 1));
+    }
+    const after = await tab.cpu();
+    const seconds = (Date.now() - begun) / 1000;
+    print(`Instances page with ${FLEET} instances, ${text}: CPU of the tab`, `${((100 * (after.page - before.page)) / seconds).toFixed(1)} %`, "at most 5 %");
+    print("  all processes of the browser", `${((100 * (after.all - before.all)) / seconds).toFixed(1)} %`, "");
+  }
+  const { heap, own } = await tab.memory();
+  print("  JavaScript heap, memory of the tab", `${mib(heap)} ${mib(own)}`, "");
+  await tab.end();
+}
 
 /** From an empty cache, with a CPU that is four times slower. */
 async function firstPaint() {
@@ -82,14 +194,12 @@ async function living() {
     await tab.page.waitForTimeout(250);
   }
   const after = await read();
-  const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   print(`CPU of the overview with 4 changes each second for ${LIVE_SECONDS} s`, `${((100 * (after.TaskDuration - before.TaskDuration)) / LIVE_SECONDS).toFixed(1)} %`, "at most 5 %");
   print("JavaScript heap of the tab before, after garbage collection", mib(before.JSHeapUsedSize), "");
   print("JavaScript heap of the tab afterwards", mib(after.JSHeapUsedSize), "tab at most 150 MiB");
 }
 
-await firstPaint();
-await scrolling();
-await living();
+const all = { firstPaint, scrolling, living, hour, fleet };
+for (const name of (process.env.CONSOLE_MEASURES ?? "firstPaint,scrolling,living").split(",")) await all[name]();
 for (const fault of new Set(visitor.faults)) console.log(`fault: ${fault}`);
 await visitor.browser.close();
