@@ -12,7 +12,8 @@ export function parseQuantity(text: string | number | undefined): number {
   return Number(match[1]) * (match[2] ? (FACTORS[match[2]] ?? 1) : 1);
 }
 
-const trim = (value: number) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)).replace(/\.?0+$/, "");
+/** Three digits or more; zeros are left out behind the point only. */
+const trim = (value: number) => (value >= 100 ? value.toFixed(0) : (value >= 10 ? value.toFixed(1) : value.toFixed(2)).replace(/\.?0+$/, ""));
 
 export function formatCpu(cores: number): string {
   return cores < 1 && cores > 0 ? `${Math.round(cores * 1000)}m` : trim(cores);

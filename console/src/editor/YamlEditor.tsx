@@ -50,11 +50,13 @@ export function YamlEditor({ text, onChange, readOnly, label = "YAML", height = 
 
 export function YamlDifference({ before, after, labels }: { before: string; after: string; labels: [string, string] }) {
   const parent = useRef<HTMLDivElement>(null);
+  const [ready, setReady] = useState(false);
   useEffect(() => {
     let ended = false;
     let view: { destroy(): void } | undefined;
     void import("./cm").then(({ openDifference }) => {
       if (!ended && parent.current) view = openDifference(parent.current, before, after, labels);
+      setReady(true);
     });
     return () => {
       ended = true;
@@ -64,6 +66,7 @@ export function YamlDifference({ before, after, labels }: { before: string; afte
   return (
     <div className="stack tight">
       <div className="difference-head"><span>{labels[0]}</span><span>{labels[1]}</span></div>
+      {!ready && before !== after && <Loading text={t("Loading the editor…")} />}
       {before === after ? <p className="muted" style={{ padding: 16 }}>{t("No difference")}</p> : <div className="editor" style={{ maxHeight: "60vh", overflow: "auto" }} ref={parent} />}
     </div>
   );

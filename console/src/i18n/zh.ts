@@ -144,7 +144,7 @@ const zh: Record<string, string> = {
   "a map": "映射",
   "a list": "列表",
   "and {count} more": "还有 {count} 个",
-  "Schedulings that failed": "失败的调度", Evictions: "驱逐", "The last hour": "最近一小时", "All charts": "所有图表", "Filter by name or label": "按名称或标签筛选", "Settings and events": "设置与事件", Wake: "唤醒",
+  "Failed schedulings": "失败的调度", Evictions: "驱逐", "The last hour": "最近一小时", "All charts": "所有图表", "Filter by name or label": "按名称或标签筛选", "Settings and events": "设置与事件", Wake: "唤醒",
   "{name} starts": "{name} 正在启动", Hibernate: "休眠", "{name} hibernates": "{name} 进入休眠", Heartbeat: "心跳", "from its agent": "来自其代理", "Capacity models": "容量模型", Grade: "等级",
   "A node with": "节点规格", Free: "空闲", "In use": "使用中", Webhooks: "Webhook", "No webhooks": "没有 Webhook",
   "A webhook gets every registration of an instance. Create an object of kind Webhook.": "Webhook 会收到每个实例的注册信息。请创建 Webhook 类型的对象。", "accepted, also for the platform": "接受，包括平台级",

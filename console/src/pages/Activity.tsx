@@ -16,7 +16,7 @@ export function Activity() {
   if (history.error && !history.data) return null;
   const lines = [
     [t("Schedulings"), [SCHEDULED], "ok"],
-    [t("Schedulings that failed"), [FAILED], "bad"],
+    [t("Failed schedulings"), [FAILED], "bad"],
     [t("Evictions"), [EVICTED], "warn"],
   ] as const;
   return (

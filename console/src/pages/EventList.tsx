@@ -37,11 +37,11 @@ export function EventList({ live, max, filter }: { live: NewestEvents; max?: num
         <tbody>
           {shown.map((event) => (
             <tr key={event.metadata.uid}>
-              <td style={{ width: "34%" }}>
-                <div>{event.involvedObject?.kind} {event.involvedObject?.name}</div>
-                <div className="muted small">{event.involvedObject?.namespace}</div>
+              <td className="event-object">
+                <div className="ellipsis" title={event.involvedObject?.name}>{event.involvedObject?.name}</div>
+                <div className="muted small ellipsis">{[event.involvedObject?.kind, event.involvedObject?.namespace].filter(Boolean).join(" · ")}</div>
               </td>
-              <td><Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge><div className="small" style={{ marginTop: 3 }}>{event.message}</div></td>
+              <td><Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge><div className="small event-text" title={event.message}>{event.message}</div></td>
               <td className="right muted"><Age at={timeOfEvent(event)} /></td>
             </tr>
           ))}

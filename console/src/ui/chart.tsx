@@ -45,7 +45,7 @@ export function Chart({ times, series, format, label }: ChartProps) {
       chart.current = new uPlot(
         {
           width: element.clientWidth, height: 180, legend: { show: false }, cursor: { y: false, points: { size: 6 } },
-          axes: [{ ...axis, values: (_: unknown, ticks: number[]) => ticks.map(clock) }, { ...axis, size: 64, values: (_: unknown, ticks: number[]) => ticks.map(format) }],
+          axes: [{ ...axis, size: 30, values: (_: unknown, ticks: number[]) => ticks.map(clock) }, { ...axis, size: 64, values: (_: unknown, ticks: number[]) => ticks.map(format) }],
           scales: { y: { range: (_: unknown, __: number, max: number) => [0, max > 0 ? max * 1.15 : 1] } },
           series: [{}, ...series.map((_, index) => ({ stroke: read(COLOURS[index % COLOURS.length]!), width: 2, spanGaps: true, points: { show: false } }))],
         },

@@ -68,7 +68,8 @@ function Summary({ cluster }: { cluster: KObject }) {
   const { spec = {}, status = {} } = cluster;
   const lease = useLiveObject(pathOf(LEASES, LEASES_IN), cluster.metadata.name).object;
   return (
-    <div className="grid2">
+    <div className="cols">
+      <div>
       <Card title={t("Capacity")}>
         <div className="stack">
           {(["cpu", "memory", "pods"] as const).map((resource) => {
@@ -85,6 +86,9 @@ function Summary({ cluster }: { cluster: KObject }) {
           {!status.resourceSummary && <p className="muted small">{t("The cluster has not reported its capacity yet.")}</p>}
         </div>
       </Card>
+      <Card title={t("Conditions")} flush><ConditionTable object={cluster} /></Card>
+      </div>
+      <div>
       <Card title={t("Details")}>
         <KeyValues
           entries={[
@@ -102,9 +106,9 @@ function Summary({ cluster }: { cluster: KObject }) {
           ]}
         />
       </Card>
-      <Card title={t("Conditions")} flush><ConditionTable object={cluster} /></Card>
       <Models cluster={cluster} />
       <Past name={cluster.metadata.name} />
+      </div>
     </div>
   );
 }

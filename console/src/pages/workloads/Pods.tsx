@@ -81,11 +81,11 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
 function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod) => void, openPorts: (pod: MemberPod) => void): TableColumn<MemberPod>[] {
   const restarts = (pod: KObject): number => (pod.status?.containerStatuses ?? []).reduce((all: number, one: any) => all + (one.restartCount ?? 0), 0);
   return [
-    { id: "name", title: t("Name"), width: "minmax(210px, 2fr)", cell: (pod) => <span className="mono" title={pod.metadata.name}>{pod.metadata.name}</span>, sort: (pod) => pod.metadata.name },
+    { id: "name", title: t("Name"), width: "minmax(190px, 1.6fr)", cell: (pod) => <span className="mono" title={pod.metadata.name}>{pod.metadata.name}</span>, sort: (pod) => pod.metadata.name },
     { id: "cluster", title: t("Cluster"), width: "minmax(110px, 1fr)", cell: (pod) => <Link href={`/clusters/${pod.cluster}`}>{pod.cluster}</Link>, sort: (pod) => pod.cluster },
-    { id: "state", title: t("State"), width: "160px", cell: (pod) => { const [text, tone] = podState(pod); return <Badge tone={tone}>{text}</Badge>; }, sort: (pod) => podState(pod)[0] },
+    { id: "state", title: t("State"), width: "130px", cell: (pod) => { const [text, tone] = podState(pod); return <Badge tone={tone}>{text}</Badge>; }, sort: (pod) => podState(pod)[0] },
     { id: "restarts", title: t("Restarts"), width: "90px", cell: (pod) => restarts(pod), sort: restarts },
-    { id: "node", title: t("Node"), width: "minmax(130px, 1fr)", cell: (pod) => pod.spec?.nodeName ?? "–", sort: (pod) => pod.spec?.nodeName ?? "" },
+    { id: "node", title: t("Node"), width: "minmax(150px, 1.3fr)", cell: (pod) => <span title={pod.spec?.nodeName}>{pod.spec?.nodeName ?? "–"}</span>, sort: (pod) => pod.spec?.nodeName ?? "" },
     { id: "ip", title: "IP", width: "120px", cell: (pod) => <code>{pod.status?.podIP ?? "–"}</code> },
     { id: "age", title: t("Age"), width: "70px", cell: (pod) => <Age at={pod.metadata.creationTimestamp} />, sort: (pod) => -Date.parse(pod.metadata.creationTimestamp ?? "") },
     {
