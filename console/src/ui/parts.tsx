@@ -185,7 +185,7 @@ export function Problem({ error, retry }: { error: ApiError | Error; retry?: () 
     <div className="state" role="alert">
       <Icon name={api?.forbidden ? "lock" : "warning"} />
       <p className="state-title">{title}</p>
-      <p className="small">{error.message}</p>
+      {!api?.unreachable && <p className="small">{error.message}</p>}
       {api?.forbidden && <p className="small muted">{t("Ask an administrator for a role that allows it.")}</p>}
       {api?.auditId && <p className="small muted">{t("Request")} <code>{api.auditId}</code></p>}
       {retry && <Button icon="refresh" onClick={retry}>{t("Try again")}</Button>}

@@ -64,7 +64,7 @@ export async function operate(visitor) {
   await page.locator(".stack.tight", { has: page.getByRole("link", { name: "member1" }) }).getByText("/ 3").first().waitFor();
   await visitor.go(`${detail}?tab=pods`);
   await page.getByRole("button", { name: /Logs of nginx/ }).first().click();
-  await page.getByRole("log").getByText(/\w/).first().waitFor();
+  await page.getByRole("log").locator(".log-line").first().waitFor();
   await visitor.shoot("journey-logs");
   await page.getByRole("button", { name: /Terminal in nginx/ }).first().click();
   await page.getByText("Connected to container nginx").waitFor();
