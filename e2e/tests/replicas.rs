@@ -108,7 +108,7 @@ fn controllers_run_on_one_replica_and_move_when_it_stops() {
     assert_eq!(replicas.leader(second), Some(second), "a restarted replica does not take over");
 }
 
-/// Creates a Secret that a policy selects, and waits until the timeline of its propagation has begun.
+/// Creates a Secret that a policy selects, and waits until all replicas know that its propagation has begun.
 fn propagate_a_secret(replicas: &Replicas, asked: usize) {
     let documents = "
 apiVersion: policy.karmada.io/v1alpha1
@@ -123,7 +123,11 @@ kind: Secret
 metadata: {name: traced, namespace: default}
 ";
     is_done(&apply(&replicas.get(asked).kubeconfig, &["apply", "-f", "-"], documents));
-    eventually("the binding is recorded", LIMIT, || timeline(replicas, asked).contains("BindingCreated"));
+    for replica in 0..replicas.count() {
+        eventually("every replica records the binding", LIMIT, || {
+            timeline(replicas, replica).contains("BindingCreated")
+        });
+    }
 }
 
 fn timeline(replicas: &Replicas, asked: usize) -> String {

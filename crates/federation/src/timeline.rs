@@ -5,7 +5,8 @@ use std::sync::Arc;
 use api::Resource;
 use api::names::cluster_of_execution_namespace;
 use api::work::{
-    CLUSTER_RESOURCE_BINDINGS, CONDITION_APPLIED, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED, RESOURCE_BINDINGS, WORKS,
+    CLUSTER_RESOURCE_BINDINGS, CONDITION_APPLIED, CONDITION_FULLY_APPLIED, CONDITION_SCHEDULED, RESOURCE_BINDINGS,
+    WORKS,
 };
 use jiff::Timestamp;
 use object::{Object, conditions};

@@ -229,7 +229,10 @@ mod tests {
         assert_eq!(window.series, expected);
         assert_eq!(samples.window(120, 10, &[]).times, [110, 120], "a shorter window");
         let named = |wanted: &[&str]| samples.window(120, 600, wanted).series.into_keys().collect::<Vec<_>>();
-        assert_eq!(named(&["cluster_ready_state"]), ["cluster_ready_state", "cluster_ready_state/m1", "cluster_ready_state/m2"]);
+        assert_eq!(
+            named(&["cluster_ready_state"]),
+            ["cluster_ready_state", "cluster_ready_state/m1", "cluster_ready_state/m2"]
+        );
         assert_eq!(named(&["cluster_ready_state/m2", "unknown"]), ["cluster_ready_state/m2"]);
     }
 
