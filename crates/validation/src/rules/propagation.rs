@@ -94,6 +94,7 @@ pub fn validate(policy: &Object, namespace: &str) -> Vec<FieldError> {
 
 /// Karmada refuses a policy with application failover that does not say `propagateDeps: true`. Policies in the field say
 /// no such thing and mean it (what their workloads need is in every member already), so they are taken as they are.
+/// What is taken and has no effect is named.
 pub fn warnings(policy: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     let failback = policy.annotation(ANNOTATION_FAILBACK).unwrap_or_default();
@@ -106,7 +107,40 @@ pub fn warnings(policy: &Object) -> Vec<String> {
                     does not move with it";
         warnings.push(text.to_owned());
     }
+    warnings.extend(groupless_constraints(policy));
+    warnings.extend(built_in_definitions(policy));
     warnings
+}
+
+/// Spread constraints that form no groups, here and in Karmada.
+fn groupless_constraints(policy: &Object) -> impl Iterator<Item = String> {
+    let constraints = policy.items(&["spec", "placement", "spreadConstraints"]).iter().enumerate();
+    constraints.filter_map(|(index, constraint)| {
+        let text = |field: &str| constraint[field].as_str().filter(|text| !text.is_empty());
+        let what = match (text("spreadByLabel"), text("spreadByField")) {
+            (Some(_), _) => "spreadByLabel",
+            (None, Some(field @ ("provider" | "zone"))) => field,
+            _ => return None,
+        };
+        Some(format!(
+            "spec.placement.spreadConstraints[{index}]: {what} forms no groups of clusters; only cluster and region do"
+        ))
+    })
+}
+
+/// Selectors of definitions of built-in kinds, which Karmada has as objects.
+fn built_in_definitions(policy: &Object) -> impl Iterator<Item = String> {
+    let selectors = policy.items(&["spec", "resourceSelectors"]).iter().enumerate();
+    selectors.filter_map(|(index, selector)| {
+        let name = selector["name"].as_str().filter(|_| selector["kind"] == "CustomResourceDefinition")?;
+        let is_built_in = name.ends_with(".multicluster.x-k8s.io") || name.ends_with(".karmada.io");
+        is_built_in.then(|| {
+            format!(
+                "spec.resourceSelectors[{index}]: the kind of {name} is built in, so that this definition only exists as an \
+                 object after you create it, for example from examples/service-export/crds.yaml"
+            )
+        })
+    })
 }
 
 fn validate_application_failover(application: Field<'_>) {
