@@ -7,7 +7,7 @@ use api::cluster::{CLUSTERS, ClusterSpec, SyncMode};
 use api::features::Features;
 use jiff::{SignedDuration, Timestamp};
 use kinds::Catalog;
-use object::{GroupKind, GroupResource, Object, conditions};
+use object::{GroupKind, GroupResource, Object, conditions, depth};
 
 use crate::definitions;
 use crate::foreign::ForeignPlane;
@@ -147,6 +147,13 @@ fn plan_object(
     };
     if object.name().is_empty() {
         return Err(unsupported(&object, "metadata.name is empty"));
+    }
+    // A part of the storage key: with a slash it would be the key of another object.
+    if object.name().contains('/') || object.namespace().contains('/') {
+        return Err(unsupported(&object, "metadata.name or metadata.namespace contains a slash"));
+    }
+    if depth::of(object.as_value()) > depth::DEPTH_MAX {
+        return Err(unsupported(&object, "it has more levels than an object may have"));
     }
     if is_namespaced == object.namespace().is_empty() {
         return Err(unsupported(&object, "metadata.namespace does not match the scope of its kind"));

@@ -119,6 +119,16 @@ fn only_the_webhooks_of_karmada_are_left_out() {
     assert_eq!(mixed.objects[0].object.items(&["webhooks"]), [json!({"name": "a.example.com"})]);
 }
 
+#[test]
+fn objects_that_no_server_would_store_are_not_taken_over() {
+    // Names are parts of storage keys: these would be keys of other objects.
+    for (namespace, name) in [("default", "a/b"), ("kube-system/x", "y"), ("default", "../kube-system/y")] {
+        check(named("v1", "Secret", namespace, name), Err("slash"));
+    }
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    check(with(named("policy.karmada.io/v1alpha1", "OverridePolicy", "default", "p"), "spec", deep), Err("levels"));
+}
+
 fn definition(group: &str, plural: &str, kind: &str, scope: &str) -> Value {
     let object = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &format!("{plural}.{group}"));
     with(object, "spec", json!({"group": group, "names": {"plural": plural, "kind": kind}, "scope": scope}))
