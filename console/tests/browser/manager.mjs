@@ -94,6 +94,9 @@ async function nobody(visitor) {
   check([201, 409].includes(created.code), JSON.stringify(created));
   const set = await visitor.api("POST", "/flotilla/manager/passwords", { user: "ann", password });
   check(set.code < 300, JSON.stringify(set));
+  const binding = { apiVersion: "manager.flotilla.dev/v1alpha1", kind: "Binding", metadata: { name: "ben-view" }, spec: { subject: { kind: "User", name: "ben" }, role: "view", target: { instance: "east" } } };
+  const bound = await visitor.api("POST", "/apis/manager.flotilla.dev/v1alpha1/bindings", binding);
+  check([201, 409].includes(bound.code), JSON.stringify(bound));
   const other = new Visitor(visitor.browser, visitor.origin);
   const page = await other.enter();
   await other.go("/");

@@ -10,7 +10,8 @@ import { launch, Visitor } from "./harness.mjs";
 import { multiplyLists } from "./matrix.mjs";
 
 const LIVE_SECONDS = Number(process.env.CONSOLE_LIVE_SECONDS ?? 30);
-const HOUR_CHANGES = 7_200;
+const HOUR_CHANGES = Number(process.env.CONSOLE_CHANGES ?? 7_200);
+const CHANGES_AT_ONCE = 6;
 const HOUR_SECONDS = Number(process.env.CONSOLE_HOUR_SECONDS ?? 0);
 const FLEET = Number(process.env.CONSOLE_FLEET ?? 500);
 const MIB = 2 ** 20;
@@ -22,7 +23,7 @@ if (process.env.CONSOLE_TOKEN) {
   await visitor.page.getByLabel("Token or kubeconfig").fill(process.env.CONSOLE_TOKEN);
   await visitor.page.getByRole("button", { name: "Sign in" }).click();
 }
-await visitor.page.getByRole("heading", { level: 1 }).waitFor();
+await visitor.page.getByRole("navigation", { name: "Main menu" }).waitFor();
 
 const print = (name, value, target) => console.log(`${name.padEnd(62)} ${value.padStart(10)}   ${target}`);
 
@@ -74,6 +75,7 @@ const event = (index) => ({
 async function hour() {
   const tab = await alone("/");
   const samples = [];
+  const sent = [];
   const started = Date.now();
   const sampleEvery = HOUR_CHANGES / 12;
   for (let index = 0; index <= HOUR_CHANGES; index++) {
@@ -82,8 +84,9 @@ async function hour() {
       const { heap, own } = samples.at(-1);
       console.log(`  after ${index} changes and ${((Date.now() - started) / 1000).toFixed(0)} s: heap ${mib(heap)}, memory of the tab ${mib(own)}`);
     }
-    if (index % 2) await visitor.api("POST", "/api/v1/namespaces/default/events", event(index));
-    else await visitor.api("PATCH", "/apis/cluster.karmada.io/v1alpha1/clusters/member1", { metadata: { annotations: { "console.test/change": String(index) } } }, "application/merge-patch+json");
+    const change = index % 2 ? ["POST", "/api/v1/namespaces/default/events", event(index)] : ["PATCH", "/apis/cluster.karmada.io/v1alpha1/clusters/member1", { metadata: { annotations: { "console.test/change": String(index) } } }, "application/merge-patch+json"];
+    sent.push(visitor.api(...change));
+    if (sent.length >= CHANGES_AT_ONCE) await Promise.all(sent.splice(0));
     const due = started + (HOUR_SECONDS * 1000 * index) / HOUR_CHANGES;
     if (due > Date.now()) await visitor.page.waitForTimeout(due - Date.now());
   }

@@ -64,7 +64,7 @@ export const MANAGER_TABLE = {
   "manager-instances": page("/", "east", { empty: "No instances yet", many: ["karmadas"], live: true, looks: ["chinese", "narrow"], shots: ["empty", "many"] }),
   "manager-inventory": page("/inventory", "m1", { empty: "No clusters registered", many: ["managedclusters"], live: true, looks: ["chinese"], shots: ["empty", "many"] }),
   "manager-users": page("/members", "ann", { empty: "Nothing here yet", many: ["users"], live: true }),
-  "manager-bindings": page("/members?tab=bindings", "Subject", { empty: "Nothing here yet", many: ["bindings"], live: true }),
+  "manager-bindings": page("/members?tab=bindings", "ben-view", { empty: "Nothing here yet", many: ["bindings"], live: true }),
   "manager-tokens": page("/members?tab=tokens", "My tokens and kubeconfigs", { denied: "My tokens and kubeconfigs" }),
   "manager-webhooks": page("/members?tab=webhooks", "No webhooks", {}),
   "manager-search": page("/search?q=nginx", "Deployment", { empty: "Nothing found", denied: "Nothing found" }),
