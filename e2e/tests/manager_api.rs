@@ -434,6 +434,8 @@ fn callers_get_and_keep_only_what_their_roles_allow() {
         assert!([400, 404].contains(&answer.code), "{name}: {} {}", answer.code, answer.body);
     }
 
+    no_role_reaches_further(&world);
+
     // A removed binding ends an open watch.
     let mut watch = viewer.connect().expect("connected");
     let path = format!("{BASE}/instances/west/gvr/core/v1/namespaces/default/configmaps:watch");
@@ -441,4 +443,62 @@ fn callers_get_and_keep_only_what_their_roles_allow() {
     expect(world.admin.ask("DELETE", &format!("{BASE}/bindings/vera-0"), "application/json", ""), 200);
     watch.wait_closed(Duration::from_secs(15)).expect("the watch ends");
     expect(viewer.get(&format!("{BASE}/instances/west")), 404);
+}
+
+/// Callers with rights over accounts, the inventory or one instance try to get those of others.
+fn no_role_reaches_further(world: &World) {
+    let iam = world.user("ivan", &[("iam-owner", Value::Null)]);
+    let owner = world.user("olga", &[("instance-owner", Value::Null)]);
+    let admin = world.user("adam", &[("admin", json!({"instance": "west"}))]);
+    let post = |client: &RawClient, path: &str, body: &Value, code: u16| {
+        let answer = client.post(path, body).expect("an answer");
+        assert_eq!(answer.code, code, "{path} {body}: {}", answer.body);
+    };
+
+    // A user manager sets up accounts, but not those of users with more rights, nor one that would have them.
+    let (users, password) = (format!("{BASE}/users"), json!({"password": PASSWORD}));
+    let set_up = || {
+        let answer = iam.post(&users, &json!({"name": "plain"})).expect("an answer");
+        // The rights of a new user manager come a moment later.
+        if [200, 409].contains(&answer.code) { Ok(()) } else { Err(answer.body) }
+    };
+    eventually(Duration::from_secs(10), set_up, || world.manager.server.log());
+    for name in ["root", "olga"] {
+        post(&iam, &format!("{users}/{name}:setPassword"), &password, 403);
+        expect(iam.ask("DELETE", &format!("{users}/{name}"), "application/json", ""), 403);
+    }
+    let ghost = json!({"name": "ghost", "subject": {"kind": "User", "name": "ghost"}, "role": "platform-admin"});
+    post(&world.admin, &format!("{BASE}/bindings"), &ghost, 200);
+    post(&iam, &users, &json!({"name": "ghost"}), 403);
+
+    // The Secret of a cluster is read and written by the manager: who names it must have the right to do both.
+    let clusters = "/apis/manager.flotilla.dev/v1alpha1/managedclusters";
+    let seen = || {
+        let answer = owner.get(clusters).expect("an answer");
+        if answer.code == 200 { Ok(()) } else { Err(answer.body) }
+    };
+    eventually(Duration::from_secs(10), seen, || world.manager.server.log());
+    let cluster = |namespace: &str, name: &str| {
+        let secret = json!({"namespace": namespace, "name": name, "key": "record"});
+        json!({"apiVersion": "manager.flotilla.dev/v1alpha1", "kind": "ManagedCluster", "metadata": {"name": "m9"},
+            "spec": {"secretRef": secret}})
+    };
+    post(&owner, clusters, &cluster("flotilla-credentials", "token-abcdefghijkl"), 403);
+    post(&owner, clusters, &cluster("karmada-system", "east-karmada-admin-config"), 403);
+    post(&world.admin, clusters, &cluster("karmada-system", "m9-other"), 201);
+
+    // The administrator of an instance takes no cluster, storage or certificate of others for it.
+    post(&admin, &format!("{BASE}/instances/west/clusters/m9:join"), &json!({}), 404);
+    let spec = json!({"spec": {"customCertificate": {"apiServerCACert": {"name": "east-ca"}}}});
+    for (client, code) in [(&admin, 403), (&world.admin, 200)] {
+        let path = format!("{BASE}/instances/west?updateMask=spec&validateOnly=true");
+        let answer = client.ask("PATCH", &path, "application/json", &spec.to_string()).expect("an answer");
+        assert_eq!(answer.code, code, "{}", answer.body);
+    }
+    let mut manifest = json!({"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "west"}});
+    manifest["spec"] = spec["spec"].clone();
+    let path = format!("{BASE}/instances/west/manifest");
+    expect(admin.ask("PUT", &path, "application/json", &manifest.to_string()), 403);
+    let title = json!({"displayName": "West"}).to_string();
+    expect(admin.ask("PATCH", &format!("{BASE}/instances/west?updateMask=displayName"), "application/json", &title), 200);
 }

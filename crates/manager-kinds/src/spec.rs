@@ -9,7 +9,7 @@ mod extra_args;
 use object::{FieldError, FieldPath, Object};
 use serde_json::Value;
 
-use crate::annotations::Mode;
+use crate::annotations::{self, Mode};
 use crate::instance::resource_name;
 
 /// An etcd that others run.
@@ -78,6 +78,17 @@ pub fn read(instance: &Object, mode: Mode) -> SpecReading {
     }
     components::read_all(&mut reading, instance);
     reading
+}
+
+/// Reports whether two states of an instance differ in what they take from others: Secrets of the manager, and storage that
+/// other instances may share.
+pub fn refers_elsewhere(old: &Object, new: &Object) -> bool {
+    let references = |instance: &Object| {
+        let settings = annotations::read(instance).0;
+        let plane = read(instance, settings.mode).plane;
+        (settings.mode, settings.import, plane.etcd, plane.ca_secret)
+    };
+    references(old) != references(new)
 }
 
 fn read_host_cluster(reading: &mut SpecReading, instance: &Object, path: &FieldPath) {

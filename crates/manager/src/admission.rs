@@ -9,7 +9,7 @@ use apiserver::context::Context;
 use apiserver::resources::Resources;
 use async_trait::async_trait;
 use instances::plane::PlaneFactory;
-use manager_kinds::{BINDINGS, KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
+use manager_kinds::{BINDINGS, GROUPS, KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
 use object::{FieldError, FieldPath, Object, Status};
 
 /// Refuses instances whose flags no server accepts, and the deletion of protected instances.
@@ -46,7 +46,8 @@ impl Admission for InstanceRules {
     }
 }
 
-/// Refuses the deletion of clusters that are joined to instances.
+/// Refuses the deletion of clusters that are joined to instances, and credentials that the caller could not read and write:
+/// the manager sends what is in the Secret of a cluster to its address, and writes new credentials to it.
 pub struct InventoryRules;
 
 #[async_trait]
@@ -57,13 +58,19 @@ impl Admission for InventoryRules {
 
     async fn validate(
         &self,
-        _scope: AdmissionScope<'_>,
-        _ctx: &Context,
+        scope: AdmissionScope<'_>,
+        ctx: &Context,
         attributes: &Attributes<'_>,
-        _object: Option<&Object>,
+        object: Option<&Object>,
     ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
-        if kind.gvk != MANAGED_CLUSTERS.gvk() || attributes.operation != Operation::Delete {
+        if kind.gvk != MANAGED_CLUSTERS.gvk() || attributes.subresource.is_some() {
+            return Ok(());
+        }
+        if let Some(cluster) = attributes.written(object) {
+            require_secret(scope, ctx, attributes.old, cluster).await?;
+        }
+        if attributes.operation != Operation::Delete {
             return Ok(());
         }
         let joined = attributes.old.map(|old| old.items(&["status", "joinedTo"])).unwrap_or_default();
@@ -76,10 +83,36 @@ impl Admission for InventoryRules {
     }
 }
 
+async fn require_secret(
+    scope: AdmissionScope<'_>,
+    ctx: &Context,
+    old: Option<&Object>,
+    cluster: &Object,
+) -> Result<(), Status> {
+    let is_same = |field: &str| old.is_some_and(|old| old.get(&["spec", field]) == cluster.get(&["spec", field]));
+    if is_same("secretRef") && is_same("apiEndpoint") {
+        return Ok(());
+    }
+    let reference = |field: &str| cluster.str_at(&["spec", "secretRef", field]);
+    for verb in ["get", "update"] {
+        let action = ResourceAction {
+            verb,
+            version: "v1",
+            resource: "secrets",
+            namespace: reference("namespace"),
+            name: reference("name"),
+            ..ResourceAction::default()
+        };
+        scope.auth.require(scope.resources, &ctx.user, &action.into()).await?;
+    }
+    Ok(())
+}
+
 /// Roles that only users with all permissions can grant.
 const PRIVILEGED: &[&str] = &["platform-admin", "instance-owner"];
 
-/// Refuses to give others more than the caller has: bindings, roles and group members with privileged roles.
+/// Refuses to give others more than the caller has: bindings, roles and group members with privileged roles, and the accounts
+/// of users that have one, whose passwords could be set by who may create them.
 pub struct GrantRules;
 
 #[async_trait]
@@ -95,6 +128,7 @@ impl Admission for GrantRules {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<(), Status> {
+        let object = object.or(attributes.old.filter(|old| old.kind() == "User"));
         let Some(object) = object.filter(|_| attributes.resource.kind.gvk.group == MANAGER_GROUP) else {
             return Ok(());
         };
@@ -104,7 +138,11 @@ impl Admission for GrantRules {
                 PRIVILEGED.contains(&role) || is_privileged_role(scope.resources, role).await?
             }
             "Role" => PRIVILEGED.contains(&object.str_at(&["spec", "grants"])),
-            "Group" => is_privileged_group(scope.resources, attributes.name_in_refusals(Some(object))).await?,
+            "Group" => {
+                let name = attributes.name_in_refusals(Some(object));
+                is_privileged_subject(scope.resources, &[("Group", name)]).await?
+            }
+            "User" => is_privileged_user(scope.resources, attributes.name_in_refusals(Some(object))).await?,
             _ => false,
         };
         if !is_privileged {
@@ -127,15 +165,25 @@ async fn is_privileged_role(resources: Resources<'_>, name: &str) -> Result<bool
     Ok(role.is_some_and(|role| PRIVILEGED.contains(&role.object.str_at(&["spec", "grants"]))))
 }
 
-/// Returns true for a group that a Binding gives a privileged role.
-async fn is_privileged_group(resources: Resources<'_>, name: &str) -> Result<bool, Status> {
+/// Returns true for a user that a Binding gives a privileged role, directly or as a member of a local group.
+async fn is_privileged_user(resources: Resources<'_>, name: &str) -> Result<bool, Status> {
+    let Some(groups) = resources.registry.find(GROUPS.group, GROUPS.version, GROUPS.plural) else { return Ok(false) };
+    groups.cache.fresh().await?;
+    let all: Vec<_> = groups.cache.entries(&Filter::default()).iter().map(|entry| entry.decode()).collect();
+    let own = all.iter().filter(|group| group.items(&["spec", "members"]).iter().any(|member| member == name));
+    let subjects: Vec<(&str, &str)> = own.map(|group| ("Group", group.name())).chain([("User", name)]).collect();
+    is_privileged_subject(resources, &subjects).await
+}
+
+/// Returns true if a Binding gives one of the subjects, by kind and name, a privileged role.
+async fn is_privileged_subject(resources: Resources<'_>, subjects: &[(&str, &str)]) -> Result<bool, Status> {
     let Some(bindings) = resources.registry.find(BINDINGS.group, BINDINGS.version, BINDINGS.plural) else {
         return Ok(false);
     };
     bindings.cache.fresh().await?;
     for binding in bindings.cache.entries(&Filter::default()).iter().map(|entry| entry.decode()) {
-        let (kind, subject) = (["spec", "subject", "kind"], ["spec", "subject", "name"]);
-        if binding.str_at(&kind) != "Group" || binding.str_at(&subject) != name {
+        let field = |name: &str| binding.str_at(&["spec", "subject", name]);
+        if !subjects.contains(&(field("kind"), field("name"))) {
             continue;
         }
         let role = binding.str_at(&["spec", "role"]);

@@ -115,3 +115,39 @@ fn settings_of_an_imported_instance_have_no_effect() {
     assert_eq!(reading.plane, PlaneSpec::default());
     assert!(reading.ignored[0].contains("configured where it runs"), "{:?}", reading.ignored);
 }
+
+#[test]
+fn a_change_of_what_is_taken_from_others_is_noticed() {
+    let etcd = |endpoint: &str, secret: &str| {
+        json!({"components": {"etcd": {"external": {"endpoints": [endpoint], "secretRef": {"name": secret}}}}})
+    };
+    let prefixed = |prefix: &str| {
+        let mut spec = etcd("https://e:2379", "e");
+        spec["components"]["karmadaAPIServer"] = json!({"extraArgs": {"etcd-prefix": prefix}});
+        spec
+    };
+    let ca = |name: &str| json!({"customCertificate": {"apiServerCACert": {"name": name}}});
+    let check = |old: &Value, new: &Value, expected: bool| {
+        let found = refers_elsewhere(&instance(old.clone()), &instance(new.clone()));
+        assert_eq!(found, expected, "{old} {new}");
+    };
+    let own = etcd("https://e:2379", "e");
+    for other in [etcd("https://f:2379", "e"), etcd("https://e:2379", "f"), prefixed("/flotilla/other")] {
+        check(&own, &other, true);
+    }
+    check(&prefixed("/flotilla/own"), &prefixed("/flotilla/other"), true);
+    check(&json!({}), &ca("other"), true);
+    check(&ca("own"), &ca("other"), true);
+    check(&own, &own, false);
+    check(&own, &{
+        let mut paused = own.clone();
+        paused["suspend"] = true.into();
+        paused
+    }, false);
+    let mut imported = instance(json!({}));
+    imported.set_annotation(annotations::MODE, "imported");
+    imported.set_annotation(annotations::IMPORT_KUBECONFIG, "own-import");
+    let mut other = imported.clone();
+    other.set_annotation(annotations::IMPORT_KUBECONFIG, "other-import");
+    assert!(refers_elsewhere(&imported, &other) && !refers_elsewhere(&imported, &imported));
+}

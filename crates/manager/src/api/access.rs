@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cluster_client::{ClusterClient, DeleteOptions, ListOptions, Patch, ResourceRef, WriteOptions};
 use manager_api::*;
+use manager_kinds::grants::PlatformRole;
 use manager_kinds::permissions::{PERMISSIONS, Verdict};
 use manager_kinds::{BINDINGS, FOLDERS, GROUPS, ROLES, USERS, WORKSPACES};
-use object::{Object, Status};
+use object::{Object, Status, request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -317,7 +318,14 @@ impl AccessService<ApiCaller> for ManagerApi {
         self.delete_access(caller, &BINDINGS, &request).await
     }
 
-    async fn set_password(&self, _: &ApiCaller, request: SetPasswordRequest) -> Result<(), Status> {
+    async fn set_password(&self, caller: &ApiCaller, request: SetPasswordRequest) -> Result<(), Status> {
+        // The password of a user is everything the user may do.
+        let roles = self.operations.rights.platform_roles(&request::User::new(&request.name, &[]));
+        let is_privileged = roles.contains(&PlatformRole::Admin) || roles.contains(&PlatformRole::InstanceOwner);
+        if is_privileged && !self.operations.is_platform_admin(&caller.user) {
+            let text = format!("the user {:?} has more rights than the caller: only administrators set its password", request.name);
+            return Err(Status::new(403, "Forbidden", text));
+        }
         self.accounts.set_password(&request.name, &request.password).await
     }
 

@@ -114,6 +114,14 @@ fn secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
+/// Returns true for a cluster whose kubeconfig the manager stored when it was registered.
+fn has_own_secret(cluster: &Object) -> bool {
+    let reference = |field: &str| cluster.str_at(&["spec", "secretRef", field]);
+    reference("namespace") == INSTANCE_NAMESPACE
+        && reference("name") == secret_name(cluster.name())
+        && ["", KUBECONFIG_KEY].contains(&reference("key"))
+}
+
 fn kubeconfig_secret(cluster: &str, kubeconfig: &str) -> Object {
     let kind = GroupVersionKind::new("", "v1", "Secret");
     let mut secret = Object::new(&kind, Some(INSTANCE_NAMESPACE), &secret_name(cluster));
@@ -150,8 +158,9 @@ impl ManagerApi {
     /// Reaches the cluster of a kubeconfig.
     async fn try_kubeconfig(&self, kubeconfig: &str) -> Result<ValidateKubeconfigResponse, Status> {
         let invalid = |problem: String| Status::bad_request(format!("kubeconfig: {problem}"));
-        let remote = import::read_kubeconfig(kubeconfig).map_err(invalid)?;
+        let mut remote = import::read_kubeconfig(kubeconfig).map_err(invalid)?;
         self.operations.endpoints.check(&remote.server).await.map_err(invalid)?;
+        remote.dialer = Some(self.operations.endpoints.dialer(&remote.server));
         let server = remote.server.clone();
         let client = ClusterClient::connect(Endpoint::Remote(remote)).map_err(|error| invalid(error.to_string()))?;
         let unreachable = |status: Status| failed_precondition(format!("{server} cannot be used: {status}"));
@@ -322,6 +331,9 @@ impl ClusterService<ApiCaller> for ManagerApi {
         }
         let target = ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), &request.name);
         self.system.delete(target, DeleteOptions::default()).await?;
+        if !has_own_secret(&cluster) {
+            return Ok(());
+        }
         let secret = ResourceRef::namespaced(&secrets(), INSTANCE_NAMESPACE, &secret_name(&request.name));
         match self.system.delete(secret, DeleteOptions::default()).await {
             Err(status) if !status.is_not_found() => Err(status),
@@ -344,7 +356,12 @@ impl ClusterService<ApiCaller> for ManagerApi {
         let key = Some(reference("key")).filter(|key| !key.is_empty()).unwrap_or(KUBECONFIG_KEY);
         let patch = json!({"data": {key: STANDARD.encode(&request.kubeconfig)}});
         let target = ResourceRef::namespaced(&secrets(), reference("namespace"), reference("name"));
-        self.system.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        // The manager writes what it keeps for the cluster itself; any other Secret needs the rights of the caller.
+        let client = match has_own_secret(&cluster) {
+            true => self.system.clone(),
+            false => self.operations.client_as(&caller.user).map_err(Status::internal)?,
+        };
+        client.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await?;
         Ok(CredentialState { fingerprint: pki::token::hash(&request.kubeconfig), valid: true, message: String::new() })
     }
 
@@ -398,10 +415,10 @@ impl ClusterService<ApiCaller> for ManagerApi {
         self.joined_cluster(caller, &request.instance, &request.name).await.map(|cluster| joined(&cluster))
     }
 
-    async fn join_cluster(&self, _: &ApiCaller, request: JoinClusterRequest) -> Result<ManagedCluster, Status> {
+    async fn join_cluster(&self, caller: &ApiCaller, request: JoinClusterRequest) -> Result<ManagedCluster, Status> {
         self.entry(&request.instance)?;
-        let target = ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), &request.name);
-        let cluster = self.system.get(target).await?;
+        // An instance has all rights in its clusters: its administrators take no cluster they cannot see.
+        let cluster = self.managed_cluster(caller, &request.name).await?;
         let mut instances = cluster.items(&["spec", "instances"]).to_vec();
         if !instances.iter().any(|name| name == request.instance.as_str()) {
             instances.push(request.instance.clone().into());

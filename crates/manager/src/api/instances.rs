@@ -15,6 +15,7 @@ use manager_kinds::annotations::{
     self, DESCRIPTION, DISPLAY_NAME, EXPOSE, HIBERNATE_AFTER, MODE, Mode as PlaneMode, PROTECTED,
 };
 use manager_kinds::grants::PlatformRole;
+use manager_kinds::permissions::Verdict;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
 use object::builtin;
 use object::{Object, Status, conditions};
@@ -78,6 +79,17 @@ impl ManagerApi {
     ) -> Result<Instance, Status> {
         let entry = InstanceEntry { object: Arc::clone(object), running: None };
         self.shown(caller, &entry).ok_or_else(|| Status::not_found(&KARMADAS.gvr().group_resource(), name))
+    }
+
+    /// Administrators of one instance do not choose what it takes from the manager or shares with other instances: with the
+    /// Secrets or the storage of another instance they would have its data.
+    fn require_owner(&self, caller: &ApiCaller, entry: &InstanceEntry, wanted: &Object) -> Result<(), Status> {
+        let is_owner = self.verdict(&caller.user, "instances.create", None) == Verdict::Allowed;
+        if is_owner || !manager_kinds::spec::refers_elsewhere(&entry.object, wanted) {
+            return Ok(());
+        }
+        let text = "etcd, certificates and the kubeconfig of an instance need the permission instances.create";
+        Err(Status::new(403, "Forbidden", text))
     }
 
     /// Patches the object of an instance after the permission was checked.
@@ -420,7 +432,12 @@ impl InstanceService<ApiCaller> for ManagerApi {
         if !wanted.etag.is_empty() {
             patch["metadata"]["resourceVersion"] = wanted.etag.clone().into();
         }
-        let patched = self.patch_instance(&wanted.name, patch, request.validate_only).await?;
+        let planned = self.patch_instance(&wanted.name, patch.clone(), true).await?;
+        self.require_owner(caller, &self.entry(&wanted.name)?, &planned)?;
+        if request.validate_only {
+            return self.shown_object(caller, &planned, &wanted.name);
+        }
+        let patched = self.patch_instance(&wanted.name, patch, false).await?;
         self.shown_object(caller, &patched, &wanted.name)
     }
 
@@ -445,6 +462,7 @@ impl InstanceService<ApiCaller> for ManagerApi {
         for path in [&["spec"][..], &["metadata", "labels"], &["metadata", "annotations"]] {
             wanted.set(path, manifest.get(path).cloned().unwrap_or_else(|| json!({})));
         }
+        self.require_owner(caller, &entry, &wanted)?;
         let options = WriteOptions { dry_run: request.validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
         let target = ResourceRef::of(&KARMADAS.gvr(), &entry.object);
         let written = self.system.update(target, wanted, options).await?;
