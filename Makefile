@@ -7,7 +7,7 @@ export FLOTILLA_KUBE_BIN
 export FLOTILLA_PREVIOUS
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
 
-KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm actionlint karmadactl kubectl-1.32 wire
+KUBE = etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok crane helm actionlint karmadactl kubectl-1.32 wire grpc-client
 KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-aggregated-apiserver karmada-agent karmada-metrics-adapter karmada-scheduler-estimator karmada-descheduler
 
 .PHONY: kube-and-karmada

@@ -1,8 +1,11 @@
-//! gRPC of the manager with a client that has no proto files: it learns the API by reflection.
+//! gRPC of the manager with a client that has no proto files: it learns the API by reflection; and with generated Go clients.
 
+use std::process::Command;
 use std::time::Duration;
 
+use e2e::flotilla::programs;
 use e2e::manager::{ManagerProcess, eventually, text};
+use e2e::program::Program;
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -224,4 +227,65 @@ async fn a_reflection_client_uses_the_api() {
     assert!(!missing.details().is_empty(), "details name the reason");
     let wrong = client.call("InstanceService", "DeleteInstance", json!({"name": "east"})).await.expect_err("refused");
     assert_eq!(wrong.code(), tonic::Code::FailedPrecondition);
+    no_rpc_is_open(&mut client).await;
+    claims_in_metadata_change_nothing(&client).await;
+    generated_clients_work(&manager);
+}
+
+/// Calls every method without a token, and with one that is no token.
+async fn no_rpc_is_open(client: &mut Client) {
+    let own = std::mem::take(&mut client.token);
+    let mut checked = 0;
+    for token in ["", "flm_aaaaaaaaaaaa_x", "not a token"] {
+        token.clone_into(&mut client.token);
+        let services: Vec<_> = client.pool.services().filter(|service| service.package_name() == PACKAGE).collect();
+        for method in services.iter().flat_map(prost_reflect::ServiceDescriptor::methods) {
+            let name = format!("{}/{}", method.parent_service().full_name(), method.name());
+            if ["GetLoginOptions", "Login"].contains(&method.name()) {
+                continue;
+            }
+            let refused = client.raw(&format!("/{name}"), Bytes::new()).await.expect_err(&name);
+            assert_eq!(refused.code(), tonic::Code::Unauthenticated, "{name} with the token {token:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 300, "{checked} calls");
+    client.token = own;
+}
+
+async fn claims_in_metadata_change_nothing(client: &Client) {
+    let path = format!("/{PACKAGE}.SessionService/WhoAmI");
+    for (key, expected) in [
+        ("x-remote-user", Some("root")),
+        ("x-remote-group", Some("root")),
+        ("grpcgateway-x-remote-user", Some("root")),
+        ("x-forwarded-user", Some("root")),
+        ("impersonate-user", None),
+    ] {
+        let mut request = client.request(Bytes::new());
+        request.metadata_mut().insert(key, "system:masters".parse().expect("a value"));
+        let answer = client.grpc().await.unary(request, path.parse().expect("a path"), Plain).await;
+        let known = client.pool.get_message_by_name(&format!("{PACKAGE}.Caller")).expect("a message");
+        let name = answer.ok().map(|answer| {
+            let caller = DynamicMessage::decode(known, answer.into_inner()).expect("a caller");
+            serde_json::to_value(caller).expect("JSON")["name"].as_str().unwrap_or_default().to_owned()
+        });
+        assert_eq!(name.as_deref(), expected, "{key}");
+    }
+}
+
+/// Clients of protoc-gen-go-grpc, and the handlers of grpc-gateway, whose answers must be those of the manager's REST API.
+fn generated_clients_work(manager: &ManagerProcess) {
+    if !Program::are_installed(&["grpc-client"]) {
+        return;
+    }
+    let ran = Command::new(programs().join("grpc-client"))
+        .args(["-address", &format!("localhost:{}", manager.server.port()), "-instance", "east", "-ca"])
+        .arg(manager.directory.path().join("pki/ca.crt"))
+        .env("MANAGER_USER", "root")
+        .env("MANAGER_PASSWORD", PASSWORD)
+        .output()
+        .expect("it runs");
+    assert!(ran.status.success(), "{}\n{}", text(&ran), manager.server.log());
+    assert_eq!(text(&ran).matches("ok ").count(), 4, "{}", text(&ran));
 }

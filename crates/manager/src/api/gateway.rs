@@ -101,7 +101,8 @@ impl Extension for ApiGateway {
             false => self.serve_rest(&path, request, &called).await,
         };
         Ok(response.map(|body| match (body, called.into_inner()) {
-            (ResponseBody::Whole(bytes), _) => Body::whole(bytes),
+            // Without content the headers end the response: gRPC clients read a status only from such headers.
+            (ResponseBody::Whole(bytes), _) => Body::Whole((!bytes.is_empty()).then_some(bytes)),
             (ResponseBody::Frames(frames), None) => Body::Frames(frames),
             (ResponseBody::Frames(frames), Some(called)) => {
                 let still_allowed = self.still_allowed(called, bearer, path);
@@ -178,14 +179,20 @@ impl ApiGateway {
         });
     }
 
-    /// Checks again whether the caller of a stream may call it, and whether its token is still valid.
+    /// Checks again whether the caller of a stream may call it with the same rights, and whether its token is still valid.
     fn still_allowed(&self, (caller, method): CalledBy, bearer: Option<String>, path: String) -> StillAllowed {
         let api = Arc::clone(&self.api);
+        let access_of = |api: &ManagerApi, caller: &ApiCaller| {
+            caller.instance.get().map(|name| api.operations.rights.instance_access(&caller.user, name))
+        };
+        let began_with = access_of(&api, &caller);
         Arc::new(move || {
             let (api, caller, bearer, path) = (Arc::clone(&api), Arc::clone(&caller), bearer.clone(), path.clone());
+            // What the instance sends was decided with the rights at the start.
+            let has_same = access_of(&api, &caller) == began_with;
             Box::pin(async move {
                 let instance = caller.instance.get().map(String::as_str);
-                let may_call = api.permit(&caller, &METHODS[method], instance).await.is_ok();
+                let may_call = has_same && api.permit(&caller, &METHODS[method], instance).await.is_ok();
                 may_call && api.operations.tokens.is_valid(bearer.as_deref(), &path).await
             })
         })
