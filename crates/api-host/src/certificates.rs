@@ -159,8 +159,7 @@ fn server_names(bind: SocketAddr, service_address: IpAddr, names: &[String]) -> 
     ]
     .map(str::to_owned)
     .to_vec();
-    let mut addresses: Vec<IpAddr> =
-        vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), service_address];
+    let mut addresses: Vec<IpAddr> = vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into(), service_address];
     if !bind.ip().is_unspecified() {
         addresses.push(bind.ip());
     }

@@ -126,6 +126,7 @@ impl ApiHost<TcpListener> {
         let config =
             server_config(options, audit_webhook.clone(), (kinds, steps), &certificates, store.clone(), stop.clone())?;
         let server = Server::new(config);
+        server.registry.restrict_addresses(options.addresses);
         if let Some(webhook) = &audit_webhook {
             count_dropped_events(&server, webhook);
         }
@@ -387,11 +388,7 @@ fn provide_certificates(tls: &TlsOptions, certificates: &Certificates, stop: &Ca
 }
 
 /// Returns all admission steps in the order they run.
-fn admission_steps(
-    range: ServiceRange,
-    judges: Vec<Box<dyn Admission>>,
-    last: Vec<Box<dyn Admission>>,
-) -> Chain {
+fn admission_steps(range: ServiceRange, judges: Vec<Box<dyn Admission>>, last: Vec<Box<dyn Admission>>) -> Chain {
     let mut steps: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
         Box::new(LimitRanger),

@@ -13,6 +13,7 @@ use apiserver::auth::{Authorizer, OidcConfig, TokenAuthenticator};
 use apiserver::documents::Version;
 use apiserver::http::PlainPaths;
 use apiserver::limits::LimitsConfig;
+use cluster_client::remote::addresses::AddressPolicy;
 use object::request::User;
 use pki::authority::LEAF_LIFETIME;
 use pki::token::Secret;
@@ -50,6 +51,8 @@ pub struct Options {
     pub leaf_validity: Duration,
     /// Addresses that Services get.
     pub service_range: ServiceRange,
+    /// Addresses that are not connected to when objects of users name them.
+    pub addresses: AddressPolicy,
     /// URL in kubeconfigs when it is not the bind address (a load balancer, a forwarded port).
     pub advertise: Option<String>,
     /// Address for other servers on the same storage, `HOST:PORT`; detected when not set.
@@ -101,6 +104,7 @@ impl Options {
             tls: TlsOptions::default(),
             leaf_validity: LEAF_LIFETIME,
             service_range: ServiceRange::default(),
+            addresses: AddressPolicy::default(),
             advertise: None,
             peer_address: None,
             context: context.to_owned(),

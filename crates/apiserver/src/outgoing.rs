@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use bytes::Bytes;
+use cluster_client::remote::addresses::AddressPolicy;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
@@ -45,6 +46,7 @@ pub struct Destination {
     pub path: String,
     pub ca: Option<Vec<u8>>,
     pub insecure: bool,
+    pub addresses: AddressPolicy,
 }
 
 impl Destination {
@@ -62,7 +64,7 @@ impl Destination {
             }
         };
         if let Some(url) = config["url"].as_str() {
-            return Self::of_url(url, ca);
+            return Ok(Self { addresses: resources.registry.addresses(), ..Self::of_url(url, ca)? });
         }
         let service = &config["service"];
         let text = |key: &str| service[key].as_str().unwrap_or_default().to_owned();
@@ -81,7 +83,15 @@ impl Destination {
         }
         let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
         let path = uri.path_and_query().map_or("/", |p| p.as_str()).to_owned();
-        Ok(Self { server_name: host.clone(), host, port: uri.port_u16().unwrap_or(443), path, ca, insecure: false })
+        Ok(Self {
+            server_name: host.clone(),
+            host,
+            port: uri.port_u16().unwrap_or(443),
+            path,
+            ca,
+            insecure: false,
+            addresses: AddressPolicy::default(),
+        })
     }
 
     /// A Service is reached by its cluster IP, an ExternalName by its name. The certificate is for `NAME.NAMESPACE.svc`.
@@ -106,7 +116,8 @@ impl Destination {
             let text = format!("service {namespace}/{name} has no address: give it a clusterIP or an externalName");
             return Err(OutgoingError::BadConfiguration(text));
         }
-        Ok(Self { host, port, server_name: format!("{name}.{namespace}.svc"), path, ca, insecure: false })
+        let (server_name, addresses) = (format!("{name}.{namespace}.svc"), resources.registry.addresses());
+        Ok(Self { host, port, server_name, path, ca, insecure: false, addresses })
     }
 }
 
@@ -126,9 +137,8 @@ pub async fn connect(
     options.identity = identity;
     let tls = ClientTls::build(options).map_err(|e| OutgoingError::BadConfiguration(e.to_string()))?;
     let name = tls.server_name_for(&destination.server_name).map_err(|e| unreachable(e.to_string()))?;
-    let address = (destination.host.as_str(), destination.port);
-    let stream = TcpStream::connect(address).await.map_err(|e| unreachable(dial_problem(destination, &e)))?;
-    let _ = stream.set_nodelay(true);
+    let stream = destination.addresses.open_tcp(&destination.host, destination.port).await;
+    let stream = stream.map_err(|e| unreachable(dial_problem(destination, &e)))?;
     let connector = TlsConnector::from(tls.config.clone());
     connector.connect(name, stream).await.map_err(|e| unreachable(handshake_problem(&e)))
 }

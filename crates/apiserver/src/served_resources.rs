@@ -1,9 +1,10 @@
 //! Every resource the server answers for: built-in kinds, kinds native to the product, and whatever CRDs add or take away.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
+use cluster_client::remote::addresses::AddressPolicy;
 use kinds::Kind;
 use object::{GroupResource, GroupVersionKind};
 use parking_lot::Mutex;
@@ -87,6 +88,8 @@ pub struct ServedResources {
     caches: Mutex<HashMap<GroupResource, Arc<Cache>>>,
     fixed: Vec<Arc<Resource>>,
     snapshot: ArcSwap<Snapshot>,
+    /// The addresses that webhooks and APIServices may name; all until it is set.
+    addresses: OnceLock<AddressPolicy>,
 }
 
 impl ServedResources {
@@ -97,6 +100,7 @@ impl ServedResources {
             caches: Mutex::default(),
             fixed: Vec::new(),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
+            addresses: OnceLock::new(),
         };
         let fixed = kinds.into_iter().map(|kind| {
             let custom = Custom::of_own(&kind).map(Arc::new);
@@ -105,6 +109,15 @@ impl ServedResources {
         registry.fixed = fixed.collect();
         registry.snapshot.store(Arc::new(Snapshot::new(registry.fixed.clone(), 1)));
         registry
+    }
+
+    /// Restricts the addresses that webhooks and APIServices may name, once, before the first request.
+    pub fn restrict_addresses(&self, addresses: AddressPolicy) {
+        let _ = self.addresses.set(addresses);
+    }
+
+    pub fn addresses(&self) -> AddressPolicy {
+        self.addresses.get().copied().unwrap_or_default()
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use api_host::Storage;
 use apiserver::admission::service_ip::ServiceRange;
 use clap::{Args, ValueEnum};
+use cluster_client::remote::addresses::AddressPolicy;
 use pki::authority::DAY;
 
 #[derive(Args)]
@@ -29,6 +30,9 @@ pub struct HostArgs {
     /// IPv4 network of the addresses that Services get.
     #[arg(long, default_value_t = ServiceRange::default(), value_parser = ServiceRange::parse, value_name = "CIDR")]
     service_cluster_ip_range: ServiceRange,
+    /// Comma-separated kinds of addresses that are not connected to when Clusters, webhooks, APIServices and registries name them.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND")]
+    forbidden_addresses: Vec<AddressKind>,
     /// URL written into kubeconfigs, if clients do not reach the server at --bind.
     #[arg(long, value_name = "URL")]
     advertise_url: Option<String>,
@@ -62,6 +66,14 @@ pub struct HostArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AddressKind {
+    /// Link-local addresses, at which metadata services of clouds are.
+    LinkLocal,
+    /// Addresses of this machine.
+    Loopback,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StorageKind {
     Embedded,
     Etcd,
@@ -86,6 +98,10 @@ impl HostArgs {
         host.tls = self.tls.read()?;
         host.leaf_validity = DAY * self.leaf_cert_validity_days;
         host.service_range = self.service_cluster_ip_range;
+        host.addresses = AddressPolicy {
+            forbids_link_local: self.forbidden_addresses.contains(&AddressKind::LinkLocal),
+            forbids_loopback: self.forbidden_addresses.contains(&AddressKind::Loopback),
+        };
         host.advertise = self.advertise_url;
         host.peer_address = self.peer_address;
         self.encryption.apply(host)?;

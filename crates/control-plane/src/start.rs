@@ -12,6 +12,7 @@ use apiserver::admission::priority::Priorities;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::server::{Handlers, Server};
 use apiserver::usage::UsageApi;
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::{ClusterClient, MemberClients, User};
 use estimator::server::EstimatorServer;
 use explain::Explainer;
@@ -73,13 +74,14 @@ impl ControlPlane {
         let host = ApiHost::open(&options.host, additions(&options.propagation, &mode)).await?;
         safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
         options.propagation.member_sync.gate = Gate::shared(mode.clone());
+        options.propagation.member_sync.addresses = options.host.addresses;
         let client = host.client(User::new(FEDERATION.0, FEDERATION.1))?;
         let features = Arc::clone(&options.propagation.features);
         let interpreter = interpretation::start(client.clone(), &host.server, features, host.stop.clone()).await;
         let mirrors = Mirrors::new(client.clone(), host.stop.clone());
         // Search and the controllers read Clusters; started here, all share one mirror.
         let clusters = mirrors.of(&CLUSTERS.gvr());
-        let tunnels = tunnels(&host);
+        let tunnels = tunnels(&host, options.host.addresses);
         let members: Arc<dyn MemberClients> =
             Arc::new(PlaneClients { server: Arc::downgrade(&host.server), tunnels: Arc::clone(&tunnels) });
         let shared = Shared {
@@ -169,7 +171,8 @@ fn handlers(
         },
     }));
     // Every replica answers searches, so every replica keeps read-only copies.
-    let search = Search::new(search::SearchDeps { mirrors: shared.mirrors.clone(), members });
+    let search =
+        Search::new(search::SearchDeps { mirrors: shared.mirrors.clone(), members, addresses: tunnels.addresses });
     let adapter = shared.adapter.clone();
     let usage = UsageApi { source: Arc::new(FleetUsage { adapter: adapter.clone() }) };
     tokio::spawn(search.clone().run(host.stop.clone()));
@@ -215,11 +218,11 @@ async fn serve_estimates(shared: &Shared, propagation: &Propagation, stop: Cance
 }
 
 /// An agent opens its tunnel to one replica; the others reach the member through that replica.
-fn tunnels(host: &ApiHost<TcpListener>) -> Arc<Tunnels> {
-    let Some(address) = &host.peer_address else { return Arc::default() };
+fn tunnels(host: &ApiHost<TcpListener>, addresses: AddressPolicy) -> Arc<Tunnels> {
+    let Some(address) = &host.peer_address else { return Tunnels::alone(addresses) };
     let ca = host.certificates.ca_pem().into_bytes();
     let identity = Arc::clone(&host.certificates.front_proxy_identity);
-    Tunnels::shared(&host.server, Peers { address: address.clone(), ca, identity })
+    Tunnels::shared(&host.server, Peers { address: address.clone(), ca, identity }, addresses)
 }
 
 /// Returns the name of this process in the leader election, or `None` when its storage is not shared.

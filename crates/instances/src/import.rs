@@ -4,13 +4,13 @@
 //! but to the one server it names.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::remote::config::Credentials;
-use cluster_client::remote::connect::{Dialer, Stream};
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig, ResourceRef, WriteOptions};
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map, Value, json};
@@ -31,27 +31,9 @@ pub struct EndpointPolicy {
 }
 
 impl EndpointPolicy {
-    fn refuses(self, address: IpAddr) -> Option<&'static str> {
-        let address = match address {
-            IpAddr::V6(six) => six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4),
-            four @ IpAddr::V4(_) => four,
-        };
-        let is_link_local = match address {
-            IpAddr::V4(four) => four.is_link_local(),
-            IpAddr::V6(six) => {
-                (six.segments()[0] & 0xffc0) == 0xfe80 || six == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)
-            }
-        };
-        if is_link_local {
-            return Some("is a link-local address, which metadata services use");
-        }
-        if address.is_unspecified() || address.is_multicast() {
-            return Some("is not the address of a server");
-        }
-        if address.is_loopback() && !self.allow_loopback {
-            return Some("is an address of the manager's own machine; allow it with --allow-loopback-endpoints");
-        }
-        None
+    /// The same for connections.
+    pub fn addresses(self) -> AddressPolicy {
+        AddressPolicy { forbids_link_local: true, forbids_loopback: !self.allow_loopback }
     }
 
     /// Resolves the host of a URL and checks every address.
@@ -64,29 +46,12 @@ impl EndpointPolicy {
         let uri: http::Uri = url.parse().map_err(|_| format!("{url:?} is not a URL"))?;
         let host = uri.host().ok_or_else(|| format!("{url:?} names no host"))?.trim_matches(['[', ']']).to_owned();
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
-        let found = tokio::net::lookup_host((host.as_str(), port)).await;
-        let found = found.map_err(|error| format!("{host} cannot be resolved: {error}"))?;
-        let found: Vec<SocketAddr> = found.collect();
-        for address in &found {
-            if let Some(problem) = self.refuses(address.ip()) {
-                return Err(format!("{host} ({}) {problem}", address.ip()));
+        self.addresses().resolve(&host, port).await.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if !self.allow_loopback => {
+                format!("{error}; --allow-loopback-endpoints allows addresses of the manager's machine")
             }
-        }
-        Ok(found)
-    }
-
-    /// Opens connections to a URL; the name is resolved and its addresses are checked each time.
-    pub fn dialer(self, url: &str) -> Dialer {
-        let url = url.to_owned();
-        Dialer::new(move || {
-            let url = url.clone();
-            Box::pin(async move {
-                let refused = |problem: String| io::Error::new(io::ErrorKind::PermissionDenied, problem);
-                let addresses = self.resolve(&url).await.map_err(refused)?;
-                let stream = tokio::net::TcpStream::connect(&addresses[..]).await?;
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream) as Box<dyn Stream>)
-            })
+            io::ErrorKind::PermissionDenied => error.to_string(),
+            _ => format!("{host} cannot be resolved: {error}"),
         })
     }
 }
@@ -139,7 +104,7 @@ fn instead_of(field: &str) -> &'static str {
 pub async fn connect(text: &str, policy: EndpointPolicy) -> Result<StartedPlane, String> {
     let mut config = read_kubeconfig(text)?;
     policy.check(&config.server).await?;
-    config.dialer = Some(policy.dialer(&config.server));
+    config.addresses = policy.addresses();
     let admin = ClusterClient::connect(Endpoint::Remote(config.clone())).map_err(|error| error.to_string())?;
     let server = config.server.clone();
     let groups = admin.get_json("/apis/cluster.karmada.io").await;
@@ -209,21 +174,5 @@ mod tests {
         check(server, "", Err("neither token nor"));
         assert!(read_kubeconfig(&"a".repeat(BYTES_MAX + 1)).is_err_and(|problem| problem.contains("bytes")));
         assert!(read_kubeconfig("{").is_err_and(|problem| problem.contains("YAML")));
-    }
-
-    #[test]
-    fn addresses_of_metadata_services_and_of_this_machine_are_refused() {
-        let refuses = |text: &str, allow_loopback: bool| {
-            EndpointPolicy { allow_loopback }.refuses(text.parse().expect("an address")).is_some()
-        };
-        for bad in
-            ["169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "fd00:ec2::254", "0.0.0.0", "::", "224.0.0.1"]
-        {
-            assert!(refuses(bad, true), "{bad}");
-        }
-        for own in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
-            assert!(refuses(own, false) && !refuses(own, true), "{own}");
-        }
-        assert!(!refuses("10.0.0.1", false) && !refuses("2001:db8::1", false));
     }
 }

@@ -78,6 +78,7 @@ pub fn remote_config(
     config.proxy_headers = split.collect();
     config.request_timeout = settings.request_timeout;
     config.rate_limit = settings.rate_limit;
+    config.addresses = settings.addresses;
     Ok(config)
 }
 

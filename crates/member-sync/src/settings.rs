@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::remote::limit::RateLimit;
 use reconcile::backoff::Backoff;
 
@@ -39,6 +40,8 @@ pub struct Settings {
     pub collect: CollectSettings,
     /// Shut while what is in members must stay as it is.
     pub gate: Gate,
+    /// Addresses of members that are not connected to.
+    pub addresses: AddressPolicy,
 }
 
 /// The parts of the sync that run, by the names of Karmada's controllers.
@@ -76,6 +79,7 @@ impl Default for Settings {
             backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_secs(300) },
             collect: CollectSettings::default(),
             gate: Gate::default(),
+            addresses: AddressPolicy::default(),
         }
     }
 }

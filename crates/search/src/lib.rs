@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use api::cluster::CLUSTERS;
 use api::search::{RESOURCE_REGISTRIES, RegistrySpec};
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::{ApiResource, MemberClients, RestMapper};
 use object::request::Verb;
 use object::{GroupVersion, Status};
@@ -52,6 +53,8 @@ pub struct SearchDeps {
     pub mirrors: Mirrors,
     /// Clients with the control plane's permissions.
     pub members: Arc<dyn MemberClients>,
+    /// Addresses of OpenSearch that are not connected to.
+    pub addresses: AddressPolicy,
 }
 
 /// Serves requests from the caches. Clones share it.
@@ -59,6 +62,7 @@ pub struct SearchDeps {
 pub struct Search {
     mirrors: Mirrors,
     members: Arc<dyn MemberClients>,
+    addresses: AddressPolicy,
     mapper: Arc<RestMapper>,
     view: Arc<tokio::sync::watch::Sender<Arc<View>>>,
 }
@@ -69,6 +73,7 @@ impl Search {
             mapper: Arc::new(RestMapper::new(parts.mirrors.client().clone())),
             mirrors: parts.mirrors,
             members: parts.members,
+            addresses: parts.addresses,
             view: Arc::new(tokio::sync::watch::Sender::new(Arc::default())),
         }
     }
@@ -123,7 +128,7 @@ impl Search {
             () = cancel.cancelled() => return,
         }
         let mut known = Known::default();
-        let mut exports = Exports::new(self.mirrors.client().clone());
+        let mut exports = Exports::new(self.mirrors.client().clone(), self.addresses);
         known.read(registries, &clusters, &self.mapper).await;
         loop {
             self.commit(&known, &mut exports, &term);

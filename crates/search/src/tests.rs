@@ -72,7 +72,7 @@ impl World {
         }
         let cancel = CancellationToken::new();
         let mirrors = Mirrors::new(plane.client(), cancel.clone());
-        let parts = SearchDeps { mirrors, members: Arc::new(Doors(members.clone())) };
+        let parts = SearchDeps { mirrors, members: Arc::new(Doors(members.clone())), addresses: Default::default() };
         let world = Self { plane, members, search: Search::new(parts), cancel };
         tokio::spawn(world.search.clone().run(world.cancel.clone()));
         world.search.ready().await.expect("ready");

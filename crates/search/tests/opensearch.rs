@@ -214,7 +214,7 @@ impl World {
         plane.seed(&RESOURCE_REGISTRIES.gvr(), object(registry));
         let mirrors = Mirrors::new(plane.client(), cancel.clone());
         let members = Arc::new(Members(BTreeMap::from([("a", member.clone())])));
-        tokio::spawn(Search::new(SearchDeps { mirrors, members }).run(cancel.clone()));
+        tokio::spawn(Search::new(SearchDeps { mirrors, members, addresses: Default::default() }).run(cancel.clone()));
         Self { plane, member, cancel }
     }
 }

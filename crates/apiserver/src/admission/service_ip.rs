@@ -172,7 +172,8 @@ async fn allocate_address(
         service.set(&["spec", "clusterIPs"], json!([wanted]));
         return Ok(());
     }
-    let address = if attributes.dry_run { range.candidate().to_string() } else { take_any(range, resources, &owner).await? };
+    let address =
+        if attributes.dry_run { range.candidate().to_string() } else { take_any(range, resources, &owner).await? };
     service.set(&["spec", "clusterIP"], address.clone());
     service.set(&["spec", "clusterIPs"], json!([address]));
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use object::request::User;
 
+use crate::remote::addresses::AddressPolicy;
 use crate::remote::connect::Dialer;
 use crate::remote::exec::ExecPlugin;
 use crate::remote::gate::Gate;
@@ -36,6 +37,8 @@ pub struct RemoteConfig {
     pub proxy_headers: Vec<(String, String)>,
     /// Opens connections instead of dialing `server`, which then only identifies the peer.
     pub dialer: Option<Dialer>,
+    /// Addresses of `server`, or of the proxy, that are not connected to.
+    pub addresses: AddressPolicy,
     pub request_timeout: Duration,
     /// `None` is unlimited.
     pub rate_limit: Option<RateLimit>,
@@ -86,6 +89,7 @@ impl RemoteConfig {
             proxy: None,
             proxy_headers: Vec::new(),
             dialer: None,
+            addresses: AddressPolicy::default(),
             request_timeout: REQUEST_TIMEOUT,
             rate_limit: Some(RATE_LIMIT),
             gate: None,

@@ -19,6 +19,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use crate::client::ConnectError;
+use crate::remote::addresses::AddressPolicy;
 use crate::remote::config::RemoteConfig;
 use crate::remote::gate::{Gate, Gated};
 use crate::remote::proxy::Proxy;
@@ -42,6 +43,7 @@ pub struct ConnectSettings {
     pub server_name: Option<ServerName<'static>>,
     pub proxy: Option<Proxy>,
     pub dialer: Option<Dialer>,
+    pub addresses: AddressPolicy,
     pub gate: Option<Gate>,
 }
 
@@ -86,6 +88,7 @@ impl ConnectSettings {
                 None => None,
             },
             dialer: config.dialer.clone(),
+            addresses: config.addresses,
             gate: config.gate.clone(),
         })
     }
@@ -156,8 +159,8 @@ async fn open(settings: &ConnectSettings, uri: &Uri) -> io::Result<Opened> {
     let (host, port) = host_and_port(uri)?;
     let stream: Box<dyn Stream> = match (&settings.dialer, &settings.proxy) {
         (Some(Dialer(dial)), _) => dial().await?,
-        (None, Some(proxy)) => proxy.tunnel(host, port).await?,
-        (None, None) => Box::new(open_tcp(host, port).await?),
+        (None, Some(proxy)) => proxy.tunnel(settings.addresses, host, port).await?,
+        (None, None) => Box::new(settings.addresses.open_tcp(host, port).await?),
     };
     let stream = match &settings.gate {
         Some(gate) => Box::new(Gated { stream, gate: gate.clone() }),
@@ -188,10 +191,7 @@ async fn secure(settings: &ConnectSettings, uri: &Uri, stream: Box<dyn Stream>) 
 }
 
 pub async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
-    // Requests are small and wait for their responses.
-    stream.set_nodelay(true)?;
-    Ok(stream)
+    AddressPolicy::default().open_tcp(host, port).await
 }
 
 pub fn server_name(host: &str) -> io::Result<ServerName<'static>> {

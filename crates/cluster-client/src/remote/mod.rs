@@ -1,5 +1,6 @@
 //! A Kubernetes API behind a socket.
 
+pub mod addresses;
 pub mod bounded;
 pub mod config;
 pub mod connect;

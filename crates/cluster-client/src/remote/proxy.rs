@@ -10,7 +10,8 @@ use object::percent;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
-use crate::remote::connect::{Stream, open_tcp, server_name};
+use crate::remote::addresses::AddressPolicy;
+use crate::remote::connect::{Stream, server_name};
 use crate::remote::tls::{ClientIdentity, TlsError, Trust, client_config};
 
 /// Longest accepted response to CONNECT.
@@ -84,8 +85,9 @@ impl Proxy {
     }
 
     /// A stream to the target. The proxy resolves the name: it may know networks this machine does not.
-    pub async fn tunnel(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        let tcp = open_tcp(&self.host, self.port).await?;
+    /// Its own address must be allowed.
+    pub async fn tunnel(&self, addresses: AddressPolicy, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        let tcp = addresses.open_tcp(&self.host, self.port).await?;
         match &self.kind {
             Kind::Http => self.connect_http(Box::new(tcp), host, port).await,
             Kind::Https(tls) => {

@@ -10,7 +10,7 @@ use cluster_client::ResourceRef;
 use jiff::Timestamp;
 use manager_kinds::annotations::Mode;
 use manager_kinds::spec::ExternalEtcd;
-use object::builtin;
+use object::{Object, builtin};
 use pki::authority::CertificateAuthority;
 use pki::key_dir;
 use reconcile::ObjectKey;
@@ -18,6 +18,7 @@ use reconcile::ObjectKey;
 use super::Lifecycle;
 use super::gather::Gathered;
 use crate::decide::StartedWith;
+use crate::import::EndpointPolicy;
 use crate::plane::{PlaneRequest, StartedPlane};
 use crate::running::{Activity, RunningInstance};
 use crate::{import, process, rights, secrets};
@@ -57,6 +58,10 @@ impl Lifecycle {
             },
         };
         let identity = identity(&started).await?;
+        if let Err(problem) = check_identity(instance, settings.mode, &identity) {
+            started.task.stop().await;
+            return Err(problem);
+        }
         // A restored copy has the identity of its original; it runs in safe mode.
         let is_copy = settings.restore.is_some();
         let other = self.deps.running.other_of(&identity, instance.uid());
@@ -106,6 +111,7 @@ impl Lifecycle {
         std::fs::create_dir_all(directory).map_err(failed)?;
         std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
         let mut flags = gathered.spec.flags.clone();
+        flags.push(forbidden_addresses(self.deps.endpoints));
         if let Some(name) = &gathered.spec.ca_secret {
             self.install_ca(gathered.instance.namespace(), name, directory).await?;
         }
@@ -176,11 +182,29 @@ impl Lifecycle {
     }
 }
 
+/// An instance shares the machine of the manager with others, whose servers its administrators must not reach through it.
+fn forbidden_addresses(policy: EndpointPolicy) -> String {
+    let loopback = if policy.allow_loopback { "" } else { ",loopback" };
+    format!("--forbidden-addresses=link-local{loopback}")
+}
+
 /// Returns the UID of the plane's namespace kube-system, which identifies the plane.
 async fn identity(started: &StartedPlane) -> Result<String, String> {
     let namespaces = builtin::namespaces();
     let found = started.admin.get(ResourceRef::cluster(&namespaces, "kube-system")).await;
     found.map(|namespace| namespace.uid().to_owned()).map_err(|status| format!("its API does not answer: {status}"))
+}
+
+/// An imported instance stays the control plane it was: its users' rights are for that one.
+fn check_identity(instance: &Object, mode: Mode, identity: &str) -> Result<(), String> {
+    let known = instance.str_at(&["status", "identity"]);
+    match mode == Mode::Imported && !known.is_empty() && known != identity {
+        true => {
+            Err("the kubeconfig leads to another control plane than before; delete the instance and import that one"
+                .to_owned())
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns the port an instance had before, or a free one that it keeps from now on.

@@ -86,7 +86,7 @@ impl ResolvingBackend {
     }
 
     fn config(&self, known: &Known) -> RemoteConfig {
-        let mut config = member::config(&known.spec, known.ca.clone());
+        let mut config = member::config(&known.spec, known.ca.clone(), self.tunnels.addresses);
         config.credentials = Credentials { token: Some(known.token.clone()), ..Credentials::default() };
         if known.through_agent {
             config.dialer = Some(self.dialer(known.spec.sync_mode));

@@ -10,6 +10,7 @@ use apiserver::respond::Body;
 use apiserver::server::Server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::remote::config::{Credentials, Pem};
 use cluster_client::remote::connect::{Dialer, open_http1, open_http1_over};
 use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
@@ -42,7 +43,7 @@ pub async fn find(server: &Server, tunnels: &Tunnels, name: &str) -> Result<Prox
         (Some(reference), false) => certificate_authority(&spec, &secret(server, name, reference).await?),
         _ => None,
     };
-    Ok(ProxiedMember { name: name.to_owned(), config: config(&spec, ca), impersonator_token, route })
+    Ok(ProxiedMember { name: name.to_owned(), config: config(&spec, ca, tunnels.addresses), impersonator_token, route })
 }
 
 /// Returns the spec of a Cluster and the tunnel of its agent. With a tunnel, the API endpoint is the one the agent reported.
@@ -90,7 +91,7 @@ pub(super) fn certificate_authority(spec: &ClusterSpec, secret: &Object) -> Opti
     if spec.insecure_skip_tls_verification { None } else { secret_text(secret, SECRET_CA_BUNDLE) }
 }
 
-pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
+pub(super) fn config(spec: &ClusterSpec, ca: Option<String>, addresses: AddressPolicy) -> RemoteConfig {
     let server = match spec.api_endpoint.contains("://") {
         true => spec.api_endpoint.clone(),
         false => format!("https://{}", spec.api_endpoint),
@@ -102,6 +103,7 @@ pub(super) fn config(spec: &ClusterSpec, ca: Option<String>) -> RemoteConfig {
     let headers = spec.proxy_header.iter();
     let split = headers.flat_map(|(name, values)| values.split(',').map(move |value| (name.clone(), value.to_owned())));
     config.proxy_headers = split.collect();
+    config.addresses = addresses;
     config
 }
 

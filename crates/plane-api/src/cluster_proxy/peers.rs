@@ -104,6 +104,7 @@ impl PeerTunnel {
     async fn ask(&self) -> Result<Box<dyn Stream>, String> {
         let (host, port) = self.address.rsplit_once(':').ok_or("it has no port")?;
         let destination = Destination {
+            addresses: Default::default(),
             host: host.trim_matches(['[', ']']).to_owned(),
             port: port.parse().map_err(|_| "it has no port")?,
             server_name: SERVER_NAME.to_owned(),

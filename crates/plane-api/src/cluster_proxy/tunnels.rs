@@ -17,6 +17,7 @@ use apiserver::respond::Body;
 use apiserver::server::Server;
 use async_trait::async_trait;
 use bytes::Bytes;
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::remote::connect::Stream;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Empty;
@@ -45,6 +46,8 @@ pub struct Tunnels {
     changed: Notify,
     /// Present when several replicas share a storage.
     peers: Option<Arc<Peers>>,
+    /// The addresses of members without a tunnel that are not connected to.
+    pub addresses: AddressPolicy,
 }
 
 /// The route to a member that accepts no connection.
@@ -95,10 +98,15 @@ impl Tunnels {
         Ok(peers::find(store, peers, cluster).await?.map(Route::Peer))
     }
 
+    /// The tunnels of a server that shares its storage with no other.
+    pub fn alone(addresses: AddressPolicy) -> Arc<Self> {
+        Arc::new(Self { addresses, ..Self::default() })
+    }
+
     /// Publishes the tunnels of this replica to the others, and uses theirs.
-    pub fn shared(server: &Arc<Server>, peers: Peers) -> Arc<Self> {
+    pub fn shared(server: &Arc<Server>, peers: Peers, addresses: AddressPolicy) -> Arc<Self> {
         let peers = Arc::new(peers);
-        let tunnels = Arc::new(Self { peers: Some(Arc::clone(&peers)), ..Self::default() });
+        let tunnels = Arc::new(Self { peers: Some(Arc::clone(&peers)), addresses, ..Self::default() });
         tokio::spawn(peers::publish(Arc::clone(server), Arc::clone(&tunnels), peers));
         tunnels
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::remote::config::{BasicAuth, Credentials};
 use cluster_client::{ClusterClient, Endpoint, RemoteConfig, ResourceRef};
 use http::{Method, Request, header};
@@ -25,6 +26,8 @@ pub struct OpenSearchClient {
     destination: Destination,
     /// Reads the Secret, with the control plane's permissions.
     plane: ClusterClient,
+    /// Addresses that are not connected to.
+    addresses: AddressPolicy,
     requests: Semaphore,
     state: Mutex<State>,
 }
@@ -38,8 +41,8 @@ struct State {
 }
 
 impl OpenSearchClient {
-    pub fn new(destination: Destination, plane: ClusterClient) -> Self {
-        Self { destination, plane, requests: Semaphore::new(REQUESTS_MAX), state: Mutex::default() }
+    pub fn new(destination: Destination, plane: ClusterClient, addresses: AddressPolicy) -> Self {
+        Self { destination, plane, addresses, requests: Semaphore::new(REQUESTS_MAX), state: Mutex::default() }
     }
 
     /// Sends a bulk request and returns the answer. Creates indices that are missing.
@@ -95,6 +98,7 @@ impl OpenSearchClient {
         let address = addresses.get(state.address % addresses.len().max(1)).ok_or("the registry has no addresses")?;
         let mut config = RemoteConfig::new(address.trim_end_matches('/'));
         config.request_timeout = REQUEST_TIMEOUT;
+        config.addresses = self.addresses;
         config.credentials = Credentials { basic: self.credentials().await?, ..Credentials::default() };
         let connection =
             ClusterClient::connect(Endpoint::Remote(config)).map_err(|error| format!("{address}: {error}"))?;

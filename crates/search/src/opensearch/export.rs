@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_client::ClusterClient;
+use cluster_client::remote::addresses::AddressPolicy;
 use object::{GroupVersionResource, Object};
 use reconcile::{Change, Subscription};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ type ExportKey = (GroupVersionResource, String, Destination);
 /// The running exports.
 pub struct Exports {
     plane: ClusterClient,
+    addresses: AddressPolicy,
     clients: BTreeMap<Destination, Arc<OpenSearchClient>>,
     running: BTreeMap<ExportKey, Running>,
 }
@@ -40,8 +42,8 @@ struct Running {
 }
 
 impl Exports {
-    pub fn new(plane: ClusterClient) -> Self {
-        Self { plane, clients: BTreeMap::new(), running: BTreeMap::new() }
+    pub fn new(plane: ClusterClient, addresses: AddressPolicy) -> Self {
+        Self { plane, addresses, clients: BTreeMap::new(), running: BTreeMap::new() }
     }
 
     /// Starts what is planned and does not run, for the copies of this view, and stops what is not planned any more.
@@ -68,9 +70,9 @@ impl Exports {
     }
 
     fn client(&mut self, destination: &Destination) -> Arc<OpenSearchClient> {
-        let plane = &self.plane;
+        let (plane, addresses) = (&self.plane, self.addresses);
         let client = self.clients.entry(destination.clone());
-        let made = || Arc::new(OpenSearchClient::new(destination.clone(), plane.clone()));
+        let made = || Arc::new(OpenSearchClient::new(destination.clone(), plane.clone(), addresses));
         client.or_insert_with(made).clone()
     }
 }
