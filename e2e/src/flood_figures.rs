@@ -77,7 +77,7 @@ pub fn observe<T>(server: &Flotilla, other: &RawClient, title: &str, flood: impl
 }
 
 /// Resident memory of a process.
-fn resident_mib(pid: u32) -> u64 {
+pub fn resident_mib(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = text.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
     line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok()).expect("a number") / 1024

@@ -19,11 +19,19 @@ pub enum HostileAnswer {
     WatchFlood,
     /// Discovery with far more resources than an API has.
     Discovery,
+    /// A control plane whose lists have a next page without end.
+    EndlessPages,
+    /// A control plane that redirects every request to itself, below another path.
+    Redirects,
+    /// A control plane whose answers are not JSON.
+    Garbage,
 }
 
 /// Serves on a port of loopback until the test ends.
 pub struct HostileApi {
     pub port: u16,
+    /// Its certificate, which is valid for `localhost`.
+    pub certificate_pem: String,
     harmful: Arc<AtomicUsize>,
 }
 
@@ -42,8 +50,8 @@ impl HostileApi {
     pub fn start(answer: HostileAnswer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let (tls, harmful) = (tls_config(), Arc::new(AtomicUsize::new(0)));
-        let api = Self { port, harmful: Arc::clone(&harmful) };
+        let ((tls, certificate_pem), harmful) = (tls_config(), Arc::new(AtomicUsize::new(0)));
+        let api = Self { port, certificate_pem, harmful: Arc::clone(&harmful) };
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (tls, harmful) = (Arc::clone(&tls), Arc::clone(&harmful));
@@ -61,14 +69,15 @@ impl HostileApi {
     }
 }
 
-fn tls_config() -> Arc<ServerConfig> {
+/// The configuration of a server, and its certificate.
+fn tls_config() -> (Arc<ServerConfig>, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let certificate: CertificateDer<'static> = made.cert.der().clone();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("TLS versions").with_no_client_auth().with_single_cert(vec![certificate], key);
-    Arc::new(config.expect("a pair"))
+    (Arc::new(config.expect("a pair")), made.cert.pem())
 }
 
 fn serve(
@@ -86,6 +95,16 @@ fn serve(
         line.clear();
     }
     let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+    match answer {
+        HostileAnswer::Redirects if path.starts_with("/elsewhere") => {
+            harmful.fetch_add(1, Ordering::Relaxed);
+            return send(stream.get_mut(), "200 OK", "{}");
+        }
+        HostileAnswer::Redirects => return redirect(stream.get_mut(), &path),
+        HostileAnswer::Garbage => return send(stream.get_mut(), "200 OK", "\u{0}[[[{not JSON"),
+        HostileAnswer::EndlessPages => return endless_pages(stream.get_mut(), &path, harmful),
+        _ => {}
+    }
     let is_watch = path.contains("watch=");
     let floods = answer == HostileAnswer::WatchFlood && path.contains("/pods");
     if path.contains("sendInitialEvents=true") && !floods {
@@ -172,10 +191,47 @@ fn pods(to: &mut TlsStream, answer: HostileAnswer) -> std::io::Result<()> {
             let deep = format!("{}{}", "[".repeat(DEEP_LEVELS), "]".repeat(DEEP_LEVELS));
             write!(to, r#"{{"metadata":{{"name":"deep","namespace":"default"}},"spec":{deep}}},"#)?;
         }
-        HostileAnswer::WatchFlood | HostileAnswer::Discovery => {}
+        _ => {}
     }
     write!(to, r#"{{"metadata":{{"name":"last","namespace":"default"}}}}]}}"#)?;
     end(to)
+}
+
+fn redirect(to: &mut TlsStream, path: &str) -> std::io::Result<()> {
+    let head = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: /elsewhere{path}\r\nconnection: close\r\n\r\n");
+    to.write_all(head.as_bytes())?;
+    end(to)
+}
+
+/// As much of a control plane as an import needs, and lists that do not end.
+fn endless_pages(to: &mut TlsStream, path: &str, harmful: &AtomicUsize) -> std::io::Result<()> {
+    let text = match path.split('?').next().unwrap_or_default() {
+        "/version" => r#"{"major":"1","minor":"36","gitVersion":"v1.36.0"}"#.to_owned(),
+        "/readyz" | "/healthz" | "/livez" => "ok".to_owned(),
+        "/apis/cluster.karmada.io" => r#"{"kind":"APIGroup","name":"cluster.karmada.io","versions":[]}"#.to_owned(),
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => {
+            r#"{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{},"status":{"allowed":true}}"#.to_owned()
+        }
+        "/api" => core_discovery(),
+        "/apis" => r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[]}"#.to_owned(),
+        "/api/v1/namespaces/kube-system" => {
+            r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"hostile"}}"#.to_owned()
+        }
+        path if path.ends_with("/pods") => {
+            harmful.fetch_add(1, Ordering::Relaxed);
+            let text = "x".repeat(1024);
+            let pod = |number: usize| {
+                format!(r#"{{"metadata":{{"name":"p{number}","namespace":"a","annotations":{{"text":"{text}"}}}}}}"#)
+            };
+            let pods: Vec<String> = (0..500).map(pod).collect();
+            format!(
+                r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7","continue":"again"}},"items":[{}]}}"#,
+                pods.join(",")
+            )
+        }
+        _ => return send(to, "404 Not Found", r#"{"kind":"Status","code":404,"reason":"NotFound"}"#),
+    };
+    send(to, "200 OK", &text)
 }
 
 fn flood(to: &mut TlsStream, harmful: &AtomicUsize) -> std::io::Result<()> {

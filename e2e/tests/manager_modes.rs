@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use e2e::flood_figures::resident_mib;
 use e2e::flotilla::{Flotilla, kubectl};
+use e2e::hostile_api::{HostileAnswer, HostileApi};
 use e2e::karmada_plane::KarmadaPlane;
 use e2e::manager::{ManagerProcess, eventually, ready, text};
 use serde_json::{Value, json};
@@ -84,12 +86,87 @@ fn a_running_control_plane_is_imported_and_left_alone() {
     let who = text(&manager.kubectl(&["--server", &endpoint, "auth", "whoami"]));
     assert!(who.contains("manager:system:admin"), "the caller is impersonated: {who}");
 
+    another_control_plane_does_not_take_its_place(&manager);
+    hostile_control_planes_do_no_harm(&manager);
     let twice = manager.flotilla(&["instance", "import", "again", "--from", &file, "--wait", "5s"]);
     assert!(!twice.status.success() && text(&twice).contains("already the instance"), "{}", text(&twice));
 
     let deleted = manager.flotilla(&["instance", "delete", "old"]);
     assert!(deleted.status.success(), "{}", text(&deleted));
     assert!(plane.kubectl(&["get", "configmap", "a"]).status.success(), "the plane is untouched");
+}
+
+/// The kubeconfig of an imported instance is replaced by one of another control plane.
+fn another_control_plane_does_not_take_its_place(manager: &ManagerProcess) {
+    manager.create("other", json!({}), json!({}));
+    manager.wait_for("other", "Completed");
+    let read = |name: &str| {
+        let found = manager.kubectl(&["get", "secret", "-n", "karmada-system", name, "-o", "json"]);
+        serde_json::from_slice::<Value>(&found.stdout).unwrap_or_else(|_| panic!("{}", text(&found)))
+    };
+    let secret =
+        manager.instance("old").expect("the instance")["metadata"]["annotations"]["flotilla.dev/import-kubeconfig"]
+            .as_str()
+            .and_then(|reference| reference.split('/').next())
+            .expect("a Secret")
+            .to_owned();
+    let (own, other) = (read(&secret), read("other-karmada-admin-config"));
+    let key = own["data"].as_object().and_then(|data| data.keys().next()).expect("a key").clone();
+    let replace = |value: &Value| {
+        let patch = json!({"data": {&key: value}}).to_string();
+        let patched =
+            manager.kubectl(&["patch", "secret", "-n", "karmada-system", &secret, "--type=merge", "-p", &patch]);
+        assert!(patched.status.success(), "{}", text(&patched));
+        assert!(manager.flotilla(&["instance", "restart", "old"]).status.success());
+    };
+    replace(&other["data"]["karmada.config"]);
+    let failed = manager.wait_for("old", "Failed");
+    let message = ready(&failed)["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("another control plane"), "{message}");
+    replace(&own["data"][&key]);
+    manager.wait_for("old", "Completed");
+}
+
+fn hostile_control_planes_do_no_harm(manager: &ManagerProcess) {
+    let import = |name: &str, api: &HostileApi| {
+        let ca = base64(&api.certificate_pem);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "k", "cluster":
+                {"server": format!("https://localhost:{}", api.port), "certificate-authority-data": ca}}],
+            "users": [{"name": "u", "user": {"token": "secret-of-the-import"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        });
+        let file = manager.directory.path().join(format!("{name}.config"));
+        std::fs::write(&file, config.to_string()).expect("written");
+        manager.flotilla(&["instance", "import", name, "--from", &file.display().to_string()])
+    };
+    for (name, answer) in [("redirects", HostileAnswer::Redirects), ("garbage", HostileAnswer::Garbage)] {
+        let api = HostileApi::start(answer);
+        let refused = import(name, &api);
+        assert!(!refused.status.success() && text(&refused).contains("cannot be used"), "{name}: {}", text(&refused));
+        assert_eq!(api.harmful_answers(), 0, "redirects are not followed");
+        assert!(manager.instance(name).is_none(), "nothing is stored");
+    }
+    let api = HostileApi::start(HostileAnswer::EndlessPages);
+    let imported = import("endless", &api);
+    assert!(imported.status.success(), "{}", text(&imported));
+    manager.wait_for("endless", "Completed");
+    let before = resident_mib(manager.server.pid());
+    let path = "/flotilla/manager/v1alpha1/search?query=kind:pods%20instance:endless";
+    let found = manager.kubectl(&["get", "--raw", path]);
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap_or_else(|_| panic!("{}", text(&found)));
+    let unread = found["unread"].as_array().into_iter().flatten().find(|source| source["instance"] == "endless");
+    assert!(unread.is_some() && found["total"] == "0", "{found}");
+    assert!(api.harmful_answers() > 1, "the next page was read");
+    let grown = resident_mib(manager.server.pid()).saturating_sub(before);
+    assert!(grown < 900, "grown by {grown} MiB");
+    assert!(manager.flotilla(&["instance", "delete", "endless"]).status.success());
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(text)
 }
 
 #[test]

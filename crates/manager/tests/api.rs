@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster_client::remote::config::Pem;
 use cluster_client::{
-    ClusterClient, DeleteOptions, Endpoint, ListOptions, RemoteConfig, ResourceRef, WatchCall, WriteOptions,
+    ClusterClient, DeleteOptions, Endpoint, ListOptions, Patch, RemoteConfig, ResourceRef, WatchCall, WriteOptions,
 };
 use futures::StreamExt;
 use http::Request;
 use manager::tokens::TokenRequest;
 use manager::{Manager, ManagerOptions, PlaneFlags};
 use manager_kinds::annotations::Mode;
-use manager_kinds::{BINDINGS, USERS, WEBHOOKS, grants};
+use manager_kinds::grants::InstanceRole;
+use manager_kinds::{BINDINGS, GROUPS, ROLES, USERS, WEBHOOKS, WORKSPACES, grants};
 use object::request::User;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Value, json};
@@ -81,18 +82,103 @@ async fn eventually<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F)
     }
 }
 
+/// A way to give a user rights on the instance east and to take them away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Revoked {
+    Binding,
+    Token,
+    User,
+    Group,
+    Role,
+    Workspace,
+    /// One of two roles, so that the user keeps the other.
+    OneOfTwo,
+}
+
+impl World {
+    async fn change(&self, resource: &api::Resource, name: &str, spec: Value) {
+        let target = ResourceRef::cluster(&resource.gvr(), name);
+        let patched = self.system().patch(target, Patch::merge(json!({"spec": spec})), WriteOptions::default()).await;
+        patched.map(drop).expect(name);
+    }
+
+    async fn delete(&self, resource: &api::Resource, name: &str) {
+        let target = ResourceRef::cluster(&resource.gvr(), name);
+        self.system().delete(target, DeleteOptions::default()).await.map(drop).expect(name);
+    }
+
+    async fn grant(&self, user: &str, by: Revoked) {
+        let east = json!({"instance": "east"});
+        let spec = match by {
+            Revoked::Group => {
+                self.create(&GROUPS, user, json!({"members": [user]})).await;
+                grants::binding_spec("Group", user, "view", east)
+            }
+            Revoked::Role => {
+                self.create(&ROLES, user, json!({"grants": "view"})).await;
+                grants::binding_spec("User", user, user, east)
+            }
+            Revoked::Workspace => {
+                self.create(&WORKSPACES, user, json!({"instances": ["east"]})).await;
+                grants::binding_spec("User", user, "view", json!({"workspace": user}))
+            }
+            Revoked::User => {
+                self.create(&USERS, user, json!({})).await;
+                grants::binding_spec("User", user, "view", east)
+            }
+            Revoked::OneOfTwo => {
+                let kept = grants::binding_spec("User", user, "view", east.clone());
+                self.create(&BINDINGS, &format!("{user}-kept"), kept).await;
+                grants::binding_spec("User", user, "admin", east)
+            }
+            Revoked::Binding | Revoked::Token => grants::binding_spec("User", user, "view", east),
+        };
+        self.create(&BINDINGS, user, spec).await;
+    }
+
+    /// Takes the rights away, and returns the code of later requests.
+    async fn revoke(&self, user: &str, token: &str, by: Revoked) -> Option<u16> {
+        match by {
+            Revoked::Binding | Revoked::OneOfTwo => self.delete(&BINDINGS, user).await,
+            Revoked::Token => self.manager.operations.tokens.revoke(token).await.expect("revoked"),
+            Revoked::User => self.change(&USERS, user, json!({"disabled": true})).await,
+            Revoked::Group => self.change(&GROUPS, user, json!({"members": []})).await,
+            Revoked::Role => self.delete(&ROLES, user).await,
+            Revoked::Workspace => self.change(&WORKSPACES, user, json!({"instances": []})).await,
+        }
+        match by {
+            Revoked::Token | Revoked::User => Some(401),
+            Revoked::OneOfTwo => None,
+            _ => Some(404),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_watch_ends_within_a_second_after_a_binding_or_a_token_is_revoked() {
+async fn open_watches_end_within_a_second_after_any_right_or_credential_is_revoked() {
     let world = world().await;
     world.instance("east").await;
     let namespaces = GroupVersionResource::new("", "v1", "namespaces");
-    for (round, revokes_token) in [("binding", false), ("token", true)] {
-        let user = format!("ann-{round}");
-        let spec = grants::binding_spec("User", &user, "view", json!({"instance": "east"}));
-        world.create(&BINDINGS, &user, spec).await;
+    for (number, by) in [
+        Revoked::Binding,
+        Revoked::Token,
+        Revoked::User,
+        Revoked::Group,
+        Revoked::Role,
+        Revoked::Workspace,
+        Revoked::OneOfTwo,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let user = format!("ann-{number}");
+        world.grant(&user, by).await;
         let acting = User::new(&user, &[]);
+        let role = if by == Revoked::OneOfTwo { InstanceRole::Admin } else { InstanceRole::View };
         eventually("the binding takes effect", || async {
-            !world.manager.operations.visible_instances(&acting).is_empty()
+            let rights = &world.manager.operations.rights;
+            let is_known = by != Revoked::User || rights.user_uid(&user).is_some();
+            is_known && rights.instance_access(&acting, "east").role == Some(role)
         })
         .await;
         let (id, token) = world.token(&user).await;
@@ -109,32 +195,26 @@ async fn an_open_watch_ends_within_a_second_after_a_binding_or_a_token_is_revoke
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!events.is_finished(), "a stream of the API stays open");
         let began = Instant::now();
-        match revokes_token {
-            true => world.manager.operations.tokens.revoke(&id).await.expect("revoked"),
-            false => {
-                let target = ResourceRef::cluster(&BINDINGS.gvr(), &user);
-                world.system().delete(target, DeleteOptions::default()).await.map(drop).expect("deleted");
-            }
-        }
+        let expected = world.revoke(&user, &id, by).await;
         let ended = tokio::time::timeout(WAIT, async { while watch.next().await.is_some() {} }).await;
         ended.expect("the watch ends");
         let _ = tokio::time::timeout(WAIT, events).await.expect("the stream of the API ends");
-        assert!(began.elapsed() < Duration::from_secs(1), "{round}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(1), "{by:?}: {:?}", began.elapsed());
         let again = client.list(ResourceRef::all(&namespaces), ListOptions::default()).await;
-        let expected = if revokes_token { 401 } else { 404 };
-        assert_eq!(again.err().map(|status| status.code), Some(expected), "{round}");
+        assert_eq!(again.err().map(|status| status.code), expected, "{by:?}");
     }
     world.manager.stop().await;
 }
 
 /// A request to a receiver of webhooks.
 struct Delivered {
+    path: String,
     signature: String,
     body: Value,
     text: String,
 }
 
-/// Receives deliveries over HTTP. The first one is answered with 500.
+/// Receives deliveries over HTTP. The first is answered with 500, the second with a redirect to another path.
 async fn receiver() -> (u16, mpsc::UnboundedReceiver<Delivered>) {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -155,11 +235,16 @@ async fn receiver() -> (u16, mpsc::UnboundedReceiver<Delivered>) {
                 }
             };
             let text = String::from_utf8_lossy(&read[read.len() - length..]).into_owned();
-            let code = if count == 0 { "500 Internal Server Error" } else { "200 OK" };
+            let code = match count {
+                0 => "500 Internal Server Error".to_owned(),
+                1 => format!("307 Temporary Redirect\r\nlocation: http://127.0.0.1:{port}/elsewhere"),
+                _ => "200 OK".to_owned(),
+            };
             count += 1;
             let _ = stream.write_all(format!("HTTP/1.1 {code}\r\ncontent-length: 0\r\n\r\n").as_bytes()).await;
             let body = serde_json::from_str(&text).unwrap_or_default();
-            let _ = sender.send(Delivered { signature: header(&head, "x-flotilla-signature"), body, text });
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let _ = sender.send(Delivered { path, signature: header(&head, "x-flotilla-signature"), body, text });
         }
     });
     (port, deliveries)
@@ -196,8 +281,9 @@ async fn registrations_are_delivered_signed_and_again_after_a_failure() {
     let spec = json!({"url": format!("http://127.0.0.1:{port}/hook"), "secretRef": secret});
     world.create(&WEBHOOKS, "iam", spec).await;
     let mut next = async || tokio::time::timeout(WAIT, deliveries.recv()).await.expect("in time").expect("a delivery");
-    let (failed, first) = (next().await, next().await);
+    let (failed, redirected, first) = (next().await, next().await, next().await);
     assert!(failed.body["full"] == true && first.body["full"] == true);
+    assert!(redirected.path == "/hook" && first.path == "/hook", "redirects are not followed");
     let at: i64 =
         first.signature.trim_start_matches("t=").split(',').next().and_then(|at| at.parse().ok()).expect("a time");
     assert_eq!(first.signature, signature(&first.text, at));
@@ -230,7 +316,7 @@ async fn registrations_are_delivered_signed_and_again_after_a_failure() {
     let shown = log["deliveries"].as_array().expect("deliveries");
     assert!(shown[0]["delivered"] == true && shown[0]["code"] == 200, "{log}");
     let last = &shown[shown.len() - 1];
-    assert!(last["attempts"] == 2 && last["delivered"] == true, "the failed attempt and its repetition: {last}");
+    assert!(last["attempts"] == 3 && last["delivered"] == true, "the failed attempts and the last one: {last}");
     let again = format!(
         "/flotilla/manager/v1alpha1/webhooks/iam/deliveries/{}:redeliver",
         shown[0]["id"].as_str().unwrap_or_default()
@@ -277,7 +363,9 @@ async fn a_source_pushes_its_own_bindings_in_order_and_signed() {
         (binding("ann", "edit", json!({"instance": "x"})), binding("bob", "view", json!({"instance": "x"})));
     let first = body(1, false, json!([ann]), json!([]));
     // Forged, old and unsigned pushes change nothing.
-    for signed in ["", "t=1,v1=00", &signature("other", now), &signature(&first, now - 301)] {
+    for signed in
+        ["", "t=1,v1=00", &signature("other", now), &signature(&first, now - 301), &signature(&first, now + 301)]
+    {
         assert_eq!(push(&first, signed).await.0, 401, "{signed}");
     }
     let owned = async || -> BTreeMap<String, String> {

@@ -107,14 +107,32 @@ pub fn manifests(data: &[u8]) -> Result<Vec<Object>, Status> {
     }
 }
 
-/// Refuses objects that were read from a cache, so that its marks are not written back.
+/// Refuses objects and patches, in JSON or YAML, that were read from a cache, so that its marks are not written back.
 fn check_origin(data: &[u8]) -> Result<(), Status> {
-    let Ok(value) = serde_json::from_slice::<Value>(data) else { return Ok(()) };
-    let annotations = value["metadata"]["annotations"].as_object();
-    match COPY_ANNOTATIONS.iter().find(|key| annotations.is_some_and(|all| all.contains_key(**key))) {
-        Some(key) => Err(Status::bad_request(format!("metadata.annotations: {key} marks a copy; edit the original"))),
+    let yaml = || std::str::from_utf8(data).ok().and_then(|text| serde_saphyr::from_str(text).ok());
+    // What cannot be read is left for the instance to refuse.
+    let Some(value) = serde_json::from_slice::<Value>(data).ok().or_else(yaml) else { return Ok(()) };
+    match COPY_ANNOTATIONS.iter().find(|key| is_marked(&value, key)) {
+        Some(key) => Err(copied(key)),
         None => Ok(()),
     }
+}
+
+fn copied(key: &str) -> Status {
+    Status::bad_request(format!("metadata.annotations: {key} marks a copy; edit the original"))
+}
+
+/// Returns true for an object, a patch of one, or a list of JSON patch operations that sets the annotation.
+fn is_marked(value: &Value, key: &str) -> bool {
+    let sets = |value: &Value| value["metadata"]["annotations"].get(key).is_some_and(|set| !set.is_null());
+    let pointer = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+    let operations = value.as_array().into_iter().flatten();
+    sets(value)
+        || operations.filter(|operation| operation["op"] != "remove").any(|operation| {
+            operation["path"] == pointer.as_str()
+                || operation["value"].get(key).is_some()
+                || operation["value"]["annotations"].get(key).is_some()
+        })
 }
 
 fn dry_run(validate_only: bool) -> (&'static str, &'static str) {
@@ -253,6 +271,7 @@ impl ResourceService<ApiCaller> for ManagerApi {
             let text = format!("the content type of a patch is one of {}", PATCH_TYPES.join(", "));
             return Err(Status::bad_request(text));
         }
+        check_origin(&body.data)?;
         let is_forced = request.force && body.content_type.contains("apply-patch");
         let path = with_query(
             ObjectPath { group, version, resource, namespace, name }.render()?,
@@ -279,6 +298,11 @@ impl ResourceService<ApiCaller> for ManagerApi {
 
     async fn batch_apply(&self, caller: &ApiCaller, request: BatchApplyRequest) -> Result<BatchApplyResponse, Status> {
         let mut objects = manifests(&request.manifests.unwrap_or_default().data)?;
+        for object in &objects {
+            if let Some(key) = COPY_ANNOTATIONS.iter().find(|key| is_marked(object.as_value(), key)) {
+                return Err(copied(key));
+            }
+        }
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
         let mapper = cluster_client::RestMapper::new(client.clone());
         objects.sort_by_key(|object| {
@@ -396,4 +420,36 @@ fn line(event: WatchEvent) -> Option<Result<Raw, Status>> {
         WatchEvent::Error(status) => return Some(Err(status)),
     };
     Some(Ok(Raw::json(format!("{}\n", json!({"type": kind, "object": object})))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_copies_are_not_written_back() {
+        let mark = COPY_ANNOTATIONS[0];
+        let pointer = mark.replace('/', "~1");
+        let annotated = json!({"metadata": {"annotations": {mark: "m1"}}}).to_string();
+        let check = |body: &str, is_accepted: bool| {
+            assert_eq!(check_origin(body.as_bytes()).is_ok(), is_accepted, "{body}");
+        };
+        check(&annotated, false);
+        check(&format!("metadata:\n  annotations:\n    {mark}: m1\n"), false);
+        check(
+            &format!("[{{\"op\": \"add\", \"path\": \"/metadata/annotations/{pointer}\", \"value\": \"m1\"}}]"),
+            false,
+        );
+        check(
+            &format!("[{{\"op\": \"add\", \"path\": \"/metadata/annotations\", \"value\": {{\"{mark}\": \"\"}}}}]"),
+            false,
+        );
+        check(&annotated.replace('/', "\\/"), false);
+        // It may be removed, and a text may mention it.
+        check(&format!("[{{\"op\": \"remove\", \"path\": \"/metadata/annotations/{pointer}\"}}]"), true);
+        check(&json!({"metadata": {"annotations": {mark: null}}}).to_string(), true);
+        check(&json!({"data": {"note": format!("see {mark}")}}).to_string(), true);
+        check("metadata: {annotations: {a: b}}", true);
+        check("{ not readable", true);
+    }
 }

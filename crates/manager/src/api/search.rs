@@ -31,6 +31,8 @@ const PARALLEL: usize = 8;
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Objects of one search; a query that finds more must be narrowed.
 const OBJECTS_MAX: usize = 100_000;
+/// Pages of one collection; a server chooses how small they are.
+const PAGES_MAX: usize = 1000;
 const KINDS_MAX: usize = 30;
 const SUGGESTIONS_MAX: usize = 20;
 const FACET_VALUES_MAX: usize = 50;
@@ -262,6 +264,21 @@ impl Source<'_> {
         Ok(result)
     }
 
+    /// Reads a collection of an instance. A source may be hostile: its pages need not end.
+    async fn list_bounded(&self, scope: ResourceRef) -> Result<(Vec<Arc<Object>>, String), Status> {
+        let mut pages = self.client.pages(scope, ListOptions::default());
+        let (mut items, mut version, mut count) = (Vec::new(), String::new(), 0);
+        while let Some(mut page) = pages.next().await? {
+            count += 1;
+            items.append(&mut page.items);
+            version = page.resource_version;
+            if items.len() > OBJECTS_MAX || count > PAGES_MAX {
+                return Err(Status::bad_request(format!("has more than {OBJECTS_MAX} objects: narrow the query")));
+            }
+        }
+        Ok((items, version))
+    }
+
     async fn list(
         &self,
         resource: &ApiResource,
@@ -273,8 +290,11 @@ impl Source<'_> {
                 Some(namespace) => ResourceRef::within(&resource.gvr, namespace),
                 None => ResourceRef::all(&resource.gvr),
             };
-            let list = self.client.list_all(scope, ListOptions::default()).await?;
-            return Ok((list.items, list.resource_version));
+            return match self.list_bounded(scope.clone()).await {
+                // The version of the first page was dropped meanwhile.
+                Err(status) if status.is_expired() => self.list_bounded(scope).await,
+                listed => listed,
+            };
         }
         let group = match resource.gvr.group.as_str() {
             "" => format!("/api/{}", resource.gvr.version),
