@@ -308,6 +308,57 @@ fn streams_and_scales_reach_the_member(fleet: &SearchFleet) {
     );
 }
 
+/// Rights of users on the control plane: ways to search, and the members whose proxy they may use.
+const PLANE_RIGHTS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: searching}
+rules:
+- {apiGroups: [search.karmada.io], resources: [proxying/proxy], verbs: ['*']}
+- {apiGroups: [search.karmada.io], resources: [search/api, search/apis], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: searching}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: searching}
+subjects: [{kind: User, name: ada}, {kind: User, name: bob}, {kind: User, name: carl}, {kind: User, name: eve}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: all-members}
+rules: [{apiGroups: [cluster.karmada.io], resources: [clusters/proxy], verbs: ['*']}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: all-members}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: all-members}
+subjects: [{kind: User, name: ada}, {kind: User, name: carl}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: pulled-only}
+rules: [{apiGroups: [cluster.karmada.io], resources: [clusters/proxy], resourceNames: [pulled], verbs: ['*']}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: pulled-only}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pulled-only}
+subjects: [{kind: User, name: bob}]
+";
+
+/// Rights of users in a member.
+fn member_rights(name: &str, kind: &str, namespace: &str, rule: &str, users: &[&str]) -> String {
+    let place = if namespace.is_empty() { String::new() } else { format!(", namespace: {namespace}") };
+    let subjects: Vec<String> = users.iter().map(|user| format!("{{kind: User, name: {user}}}")).collect();
+    let api = "apiVersion: rbac.authorization.k8s.io/v1";
+    format!(
+        "{api}\nkind: {kind}\nmetadata: {{name: {name}{place}}}\nrules: [{{apiGroups: [''], resources: [configmaps], {rule}}}]\n---\n\
+         {api}\nkind: {kind}Binding\nmetadata: {{name: {name}{place}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {kind}, name: {name}}}\nsubjects: [{}]\n---\n",
+        subjects.join(", ")
+    )
+}
+
 fn permissions_are_those_of_the_caller(fleet: &SearchFleet) {
     let forbidden = "cannot get resource \"proxying/proxy\" in API group \"search.karmada.io\"";
     fleet.refused(&["--as=stranger", "get", "configmaps"], "orbidden");
@@ -315,32 +366,129 @@ fn permissions_are_those_of_the_caller(fleet: &SearchFleet) {
     assert!(text(&asked).contains(forbidden), "{}", text(&asked));
     let asked = fleet.plane.kubectl(&["--as=stranger", "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
     assert!(text(&asked).contains("cannot get resource \"search/api\""), "{}", text(&asked));
-    let rules = "
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: through-proxying}
-rules: [{apiGroups: [search.karmada.io], resources: [proxying/proxy], verbs: ['*']}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: through-proxying}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: through-proxying}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
-";
-    fleet.apply(rules);
-    let list = format!("{PROXY}/api/v1/namespaces/default/configmaps?labelSelector=app%3Dsearch");
-    let read = fleet.plane.kubectl(&["--as=ada", "get", "--raw", &list]);
-    assert!(text(&read).contains("only-pulled"), "{}", text(&read));
+    fleet.apply(PLANE_RIGHTS);
+    let reads = "verbs: [get, list, watch]";
+    let shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n";
+    let in_shop = config_map("in-shop").replace("metadata: {", "metadata: {namespace: shop, ");
+    let one = "resourceNames: [only-pulled], verbs: [get]";
+    fleet.pulled.apply(
+        &[
+            shop.to_owned(),
+            in_shop,
+            member_rights("ada", "Role", "shop", reads, &["ada"]),
+            member_rights("bob", "ClusterRole", "", reads, &["bob"]),
+            member_rights("carl", "Role", "default", one, &["carl"]),
+        ]
+        .concat(),
+    );
+    let rights = member_rights("ada", "ClusterRole", "", reads, &["ada", "bob"]);
+    let made = member::apply(fleet.pushed.kubeconfig(), &["apply", "-f", "-"], &rights);
+    assert!(made.status.success(), "{}", text(&made));
+
+    // Bob may read everything in `pushed`, but not through this control plane. Eve may search, and has no member.
+    let of_ada = "pulled:in-shop pushed:both pushed:only-pushed";
+    let of_bob = "pulled:both pulled:only-pulled pulled:in-shop";
+    for (user, expected) in [("ada", of_ada), ("bob", of_bob)] {
+        callers_see_the_same_as_in_the_members(fleet, user, expected);
+    }
+    let list = format!("{PROXY}/api/v1/configmaps?labelSelector=app%3Dsearch");
+    for user in ["carl", "eve"] {
+        fleet.refused(&["--as", user, "get", "configmaps", "-A"], "no cluster with cached objects allows it");
+        let found = fleet.plane.kubectl(&["--as", user, "get", "--raw", &format!("{CACHE}/api/v1/configmaps")]);
+        assert!(text(&found).contains("no cluster with cached objects allows it"), "{}", text(&found));
+        let watched = fleet.plane.kubectl(&["--as", user, "get", "--raw", &format!("{list}&watch=true")]);
+        assert!(text(&watched).contains("no cluster with cached objects allows it"), "{}", text(&watched));
+    }
+    let named = |user: &str, name: &str| fleet.through(&["--as", user, "get", "configmap", name, "-o=name"]);
+    for (user, name, is_shown) in [
+        ("ada", "only-pushed", true),
+        ("ada", "only-pulled", false),
+        // Of the two, ada may read one.
+        ("ada", "both", true),
+        ("bob", "only-pulled", true),
+        ("bob", "only-pushed", false),
+        ("carl", "only-pulled", true),
+        ("carl", "both", false),
+        ("eve", "only-pulled", false),
+    ] {
+        let got = named(user, name);
+        assert_eq!(got.status.success(), is_shown, "{user} {name}: {}", text(&got));
+        assert!(is_shown || text(&got).contains("rror from server"), "{}", text(&got));
+    }
     // The control plane itself knows ada, and so does each member.
     let own = fleet.plane.kubectl(&["--as=ada", "get", "--raw", &format!("{PROXY}/api/v1/secrets")]);
     assert!(text(&own).contains("User \"ada\" cannot list resource \"secrets\""), "{}", text(&own));
-    fleet.until("the members let the control plane impersonate ada, a read-only user", || {
-        ["only-pulled", "only-pushed"].iter().all(|name| {
-            let tried =
-                fleet.ask(&["--as=ada", "patch", "configmap", name, "--type=merge", "-p", r#"{"data":{"k":"x"}}"#]);
-            tried.contains("User \"ada\" cannot patch resource \"configmaps\"")
-        })
+    let patch = ["--type=merge", "-p", r#"{"data":{"k":"x"}}"#];
+    fleet.refused(&[&["--as=ada", "patch", "configmap", "only-pushed"][..], &patch].concat(), "annot patch");
+    a_watch_ends_when_rights_change(fleet, &list);
+}
+
+/// Cached lists, pages of any size and `search/cache` show exactly what the members themselves show to the user.
+fn callers_see_the_same_as_in_the_members(fleet: &SearchFleet, user: &str, expected: &str) {
+    let wanted = ["get", "configmaps", "-A", "-l", "app=search", FOUND];
+    let with = |chunk: &str| fleet.ask(&[&["--as", user][..], &wanted, &[chunk]].concat());
+    fleet.until(&format!("the members let the control plane impersonate {user}"), || {
+        with("--chunk-size=500") == expected
     });
+    for chunk in ["--chunk-size=0", "--chunk-size=1", "--chunk-size=2"] {
+        assert_eq!(with(chunk), expected, "{user} {chunk}");
+    }
+    let names = |list: &Value| -> Vec<String> {
+        let items = list["items"].as_array().into_iter().flatten();
+        items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let mut live = Vec::new();
+    for cluster in ["pulled", "pushed"] {
+        let base = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy/api/v1");
+        // Who may not list all namespaces lists each.
+        for place in ["", "/namespaces/default", "/namespaces/shop"] {
+            let path = format!("{base}{place}/configmaps?labelSelector=app%3Dsearch");
+            let listed = fleet.plane.kubectl(&["--as", user, "get", "--raw", &path]);
+            let Ok(list) = serde_json::from_slice::<Value>(&listed.stdout) else { continue };
+            live.extend(names(&list).into_iter().map(|name| format!("{cluster}:{name}")));
+            if place.is_empty() {
+                break;
+            }
+        }
+    }
+    assert_eq!(live.join(" "), expected, "live answers for {user}");
+    let path = format!("{CACHE}/api/v1/configmaps?labelSelector=app%3Dsearch");
+    let cached = fleet.plane.kubectl(&["--as", user, "get", "--raw", &path]);
+    let cached: Value = serde_json::from_slice(&cached.stdout).expect("a list");
+    let plain: Vec<&str> = expected.split([':', ' ']).skip(1).step_by(2).collect();
+    assert_eq!(names(&cached), plain, "search/cache for {user}");
+}
+
+fn a_watch_ends_when_rights_change(fleet: &SearchFleet, list: &str) {
+    let mut watch = Command::new(programs().join("kubectl"))
+        .arg("--kubeconfig")
+        .arg(&fleet.plane.kubeconfig)
+        .args(["--as=ada", "get", "--raw", &format!("{list}&watch=true&timeoutSeconds=60")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("kubectl runs");
+    let lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let mut events = lines.map(|line| {
+        let event: Value = serde_json::from_str(&line).expect("an event");
+        let name = event["object"]["metadata"]["name"].as_str().or(event["object"]["reason"].as_str());
+        format!("{} {}", event["type"].as_str().unwrap_or_default(), name.unwrap_or_default())
+    });
+    let initial: Vec<String> = events.by_ref().take(3).collect();
+    assert_eq!(initial, ["ADDED in-shop", "ADDED both", "ADDED only-pushed"]);
+    // Of two new objects one is in a namespace that ada may read.
+    fleet.pulled.apply(&config_map("hidden"));
+    fleet.pulled.apply(&config_map("shown").replace("metadata: {", "metadata: {namespace: shop, "));
+    assert_eq!(events.next().as_deref(), Some("ADDED shown"));
+    fleet.pulled.expect_kubectl(&["delete", "configmap", "hidden"]);
+    fleet.pulled.expect_kubectl(&["delete", "configmap", "shown", "-n", "shop"]);
+    assert_eq!(events.next().as_deref(), Some("DELETED shown"));
+    fleet.pulled.expect_kubectl(&["delete", "rolebinding", "ada", "-n", "shop"]);
+    assert_eq!(events.next().as_deref(), Some("ERROR Expired"), "the client lists again");
+    let path = ["--as=ada", "get", "--raw", list];
+    let again = fleet.plane.kubectl(&path);
+    assert!(again.status.success() && !text(&again).contains("in-shop"), "{}", text(&again));
+    watch.wait().expect("it ended");
 }
 
 fn a_lost_member_does_not_block_requests(fleet: &mut SearchFleet) {
