@@ -25,6 +25,11 @@ const IDLE: Duration = Duration::from_secs(15);
 const HIBERNATE_AFTER: &str = "1s";
 /// Woken planes.
 const WAKES: usize = 20;
+const API: &str = "/flotilla/manager/v1alpha1";
+/// The plane that gets objects, after everything else.
+const FILLED: &str = "plane-0";
+/// Requests of each read that is measured.
+const READS: usize = 100;
 
 /// Options of the manager benchmark.
 #[derive(Clone, Default, Args)]
@@ -32,6 +37,9 @@ pub struct ManagerBenchOptions {
     /// Control planes in the manager's process [default: 100; --quick 10].
     #[arg(long, value_name = "N")]
     instances: Option<usize>,
+    /// Objects of one instance, for the lists [default: 20,000; --quick 2,000].
+    #[arg(long, value_name = "N")]
+    objects: Option<usize>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -50,6 +58,19 @@ pub struct Results {
     pub empty: Memory,
     /// Milliseconds of the first request to a hibernating plane.
     pub wake_millis: Vec<f64>,
+    /// Milliseconds of a list of all instances, and its size.
+    #[serde(default)]
+    pub list_millis: Vec<f64>,
+    #[serde(default)]
+    pub list_kib: f64,
+    #[serde(default)]
+    pub objects: usize,
+    /// Milliseconds of a search for 50 objects by label, the newest first.
+    #[serde(default)]
+    pub search_millis: Vec<f64>,
+    /// Milliseconds of a search for an object that was just written.
+    #[serde(default)]
+    pub own_write_millis: Vec<f64>,
 }
 
 pub async fn run(options: &BenchOptions, own: &ManagerBenchOptions, results: &mut Results) -> anyhow::Result<()> {
@@ -101,6 +122,48 @@ pub async fn run(options: &BenchOptions, own: &ManagerBenchOptions, results: &mu
         let began = Instant::now();
         answer(&mut connection, &format!("plane-{number}")).await?;
         results.wake_millis.push(began.elapsed().as_secs_f64() * 1000.0);
+    }
+    reads(&mut connection, options.size(own.objects, 2_000, 20_000), results).await
+}
+
+/// Measures lists of instances and searches over the objects of one instance.
+async fn reads(connection: &mut Connection, objects: usize, results: &mut Results) -> anyhow::Result<()> {
+    for _ in 0..READS {
+        let began = Instant::now();
+        let body = connection.read(Call::get(format!("{API}/instances?pageSize=500"))).await?;
+        results.list_millis.push(began.elapsed().as_secs_f64() * 1000.0);
+        results.list_kib = body.len() as f64 / 1024.0;
+    }
+    answer(connection, FILLED).await?;
+    let path = format!("/instances/{FILLED}/api/v1/namespaces/default/configmaps");
+    let config_map = |name: String, app: &str| {
+        let labels = json!({"app": app});
+        let object = json!({"kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
+        Call::create(path.clone(), Bytes::from(object.to_string()))
+    };
+    for number in 0..objects {
+        let app = if number % 10 == 0 { "web" } else { "other" };
+        connection.read(config_map(format!("object-{number}"), app)).await?;
+    }
+    results.objects = objects;
+    let timed = async |connection: &mut Connection, query: &str, least: usize| -> anyhow::Result<f64> {
+        let began = Instant::now();
+        let body = connection.read(Call::get(format!("{API}/search?query=instance:{FILLED}%20{query}"))).await?;
+        let took = began.elapsed().as_secs_f64() * 1000.0;
+        let found: Value = serde_json::from_slice(&body).context("a search is not answered with JSON")?;
+        match found["items"].as_array().is_some_and(|items| items.len() >= least) {
+            true => Ok(took),
+            false => bail!("a search found too little: {found}"),
+        }
+    };
+    for _ in 0..READS {
+        let query = "kind:cm%20label:app=web&pageSize=50&orderBy=created%20desc";
+        results.search_millis.push(timed(connection, query, 50.min(objects / 10)).await?);
+    }
+    for number in 0..READS {
+        connection.read(config_map(format!("own-{number}"), "own")).await?;
+        let query = format!("kind:cm%20name:own-{number}");
+        results.own_write_millis.push(timed(connection, &query, 1).await?);
     }
     Ok(())
 }
@@ -209,11 +272,22 @@ pub fn rows(results: &Results) -> Vec<Row> {
             Some(150.0),
         ));
     }
+    if results.objects > 0 {
+        let (objects, p) = (results.objects, percentile);
+        let listed = format!("list of {planes} instances");
+        rows.push(row(&format!("P8 {listed}, median"), "ms", p(&results.list_millis, 0.5), Some(5.0)));
+        rows.push(row(&format!("P8 {listed}, size"), "KiB", results.list_kib, Some(0.3 * planes as f64)));
+        let found = format!("P9 50 of {objects} objects of an instance by label, the newest first");
+        rows.push(row(&format!("{found}, median"), "ms", p(&results.search_millis, 0.5), None));
+        rows.push(row(&format!("{found}, p99"), "ms", p(&results.search_millis, 0.99), Some(30.0)));
+        let own = format!("P12 search for what was just written, among {objects} objects, median");
+        rows.push(row(&own, "ms", p(&results.own_write_millis, 0.5), Some(5.0)));
+    }
     rows
 }
 
 pub fn details(results: &Results) -> String {
-    let mut text = "All instances are in the manager's process, without clusters and objects. Ready: from the request that creates \
+    let mut text = "All instances are in the manager's process, without clusters and, but for P9 and P12, without objects. Ready: from the request that creates \
                     an instance until its phase is Running, one after the other. Hibernating planes are measured after a restart \
                     of the manager.\n\n| state | resident | without file pages |\n|---|---:|---:|\n"
         .to_owned();
