@@ -31,7 +31,11 @@ fn start(hooks: &Webhooks, settings: BatchSettings) -> (Audit, Arc<AuditWebhook>
 /// Records a request; only its end is sent, as no caller was identified.
 fn record(audit: &Audit, number: usize) {
     let path = format!("/api/v1/namespaces/n{number}");
-    let peer = Arc::new(Peer { address: "127.0.0.1:1".parse().expect("an address"), certificates: Vec::new(), server_name: None });
+    let peer = Arc::new(Peer {
+        address: "127.0.0.1:1".parse().expect("an address"),
+        certificates: Vec::new(),
+        server_name: None,
+    });
     let uri = path.parse().expect("a path");
     let record = audit.begin(&RequestInfo::parse(&Method::GET, &path, ""), &uri, &HeaderMap::new(), &peer);
     record.response_complete(200);

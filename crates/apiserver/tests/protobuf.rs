@@ -31,7 +31,11 @@ async fn send(
     let request = Request::builder().method(method).uri(path).header("authorization", "Bearer admin");
     let request = request.header("content-type", PROTOBUF).header("accept", accept);
     let request = request.body(RequestBody::Whole(body.into())).expect("a request");
-    let peer = Arc::new(Peer { address: "127.0.0.1:1".parse().expect("an address"), certificates: Vec::new(), server_name: None });
+    let peer = Arc::new(Peer {
+        address: "127.0.0.1:1".parse().expect("an address"),
+        certificates: Vec::new(),
+        server_name: None,
+    });
     handle(world.server.clone(), peer, request).await
 }
 

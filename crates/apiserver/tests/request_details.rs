@@ -27,7 +27,11 @@ async fn send(
         request = request.header(*name, *value);
     }
     let request = request.body(RequestBody::Whole(body.to_owned().into())).expect("a request");
-    let peer = Arc::new(Peer { address: "127.0.0.1:1".parse().expect("an address"), certificates: Vec::new(), server_name: None });
+    let peer = Arc::new(Peer {
+        address: "127.0.0.1:1".parse().expect("an address"),
+        certificates: Vec::new(),
+        server_name: None,
+    });
     let (parts, body) = handle(world.server.clone(), peer, request).await.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     (parts.status.as_u16(), parts.headers, String::from_utf8_lossy(&bytes).into_owned())

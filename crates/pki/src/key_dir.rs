@@ -222,7 +222,8 @@ fn still_fits(
 fn fits_duration(kept: &Certificate, authority: &CertificateAuthority, duration: Duration) -> bool {
     let seconds = i64::try_from((duration + BACKDATE).as_secs()).unwrap_or(i64::MAX);
     let end = kept.not_before().as_second().saturating_add(seconds);
-    duration == LEAF_LIFETIME || kept.not_after().as_second() == end.min(authority.certificate().not_after().as_second())
+    duration == LEAF_LIFETIME
+        || kept.not_after().as_second() == end.min(authority.certificate().not_after().as_second())
 }
 
 fn same_members<T: Ord>(one: &[T], other: &[T]) -> bool {

@@ -52,7 +52,9 @@ fn cases() -> Vec<Case> {
             ("80m", "100m"),
             2,
             Divided,
-            with(json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "40m"}}}])),
+            with(
+                json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "40m"}}}]),
+            ),
             (4, "TooManyReplicas"),
         ),
         case(
@@ -100,8 +102,10 @@ fn cases() -> Vec<Case> {
             busy,
             2,
             Divided,
-            with(json!([{"type": "Object", "object": {"metric": {"name": "hits"}, "target": {"type": "Value", "value": "10"},
-                "describedObject": {"apiVersion": "v1", "kind": "Service", "name": "web"}}}])),
+            with(
+                json!([{"type": "Object", "object": {"metric": {"name": "hits"}, "target": {"type": "Value", "value": "10"},
+                "describedObject": {"apiVersion": "v1", "kind": "Service", "name": "web"}}}]),
+            ),
             (2, "FailedGetObjectMetric"),
         ),
         case("unbound", busy, 2, Unbound, between(1, 6), (2, "FailedGetBinding")),
@@ -127,7 +131,8 @@ impl Case {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"replicas": self.replicas, "selector": {"matchLabels": {"app": name}}, "template": template}});
-        let names = if self.placement == Placement::Nowhere { json!(["nowhere"]) } else { json!(["member1", "member2"]) };
+        let names =
+            if self.placement == Placement::Nowhere { json!(["nowhere"]) } else { json!(["member1", "member2"]) };
         let mut placement = json!({"clusterAffinity": {"clusterNames": names}});
         if self.placement == Placement::Divided {
             let weight = |name: &str| json!({"targetCluster": {"clusterNames": [name]}, "weight": 1});

@@ -70,7 +70,9 @@ spec:
 
 pub fn compare(sides: &Sides) -> Vec<String> {
     sides.apply(WORKLOAD);
-    sides.wait("the workload runs", |side| side.ask(&["get", "deploy", "web", "-o=jsonpath={.status.readyReplicas}"]) == "2");
+    sides.wait("the workload runs", |side| {
+        side.ask(&["get", "deploy", "web", "-o=jsonpath={.status.readyReplicas}"]) == "2"
+    });
     sides.apply(SERVICES);
     sides.wait("slices are in the consumer", |side| dispatched(side) == 2);
     let mut found = titled("exposed", sides.compare(view));
@@ -98,7 +100,8 @@ fn titled(phase: &str, differences: Vec<String>) -> Vec<String> {
 /// The number of endpoints of other clusters in member2.
 fn dispatched(side: &Side) -> usize {
     let label = "-l=endpointslice.kubernetes.io/managed-by=endpointslice-dispatch-controller.karmada.io";
-    let addresses = side.members[1].ask(&["get", "endpointslices", label, "-o=jsonpath={.items[*].endpoints[*].addresses[0]}"]);
+    let addresses =
+        side.members[1].ask(&["get", "endpointslices", label, "-o=jsonpath={.items[*].endpoints[*].addresses[0]}"]);
     addresses.split_whitespace().count()
 }
 
@@ -111,7 +114,8 @@ fn view(side: &Side) -> View {
     }
     for work in side.objects(&["works", "-A"]) {
         let manifest = &work["spec"]["workload"]["manifests"][0];
-        if ["Service", "EndpointSlice", "MultiClusterService"].contains(&manifest["kind"].as_str().unwrap_or_default()) {
+        if ["Service", "EndpointSlice", "MultiClusterService"].contains(&manifest["kind"].as_str().unwrap_or_default())
+        {
             add(&mut view, work["metadata"]["namespace"].as_str().unwrap_or_default(), &work);
         }
     }

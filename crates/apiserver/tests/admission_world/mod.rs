@@ -181,7 +181,11 @@ impl World {
         let request = request.header("authorization", format!("Bearer {user}"));
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = request.body(RequestBody::Whole(body.into())).expect("a request");
-        let peer = Arc::new(Peer { address: "127.0.0.1:1".parse().expect("an address"), certificates: Vec::new(), server_name: None });
+        let peer = Arc::new(Peer {
+            address: "127.0.0.1:1".parse().expect("an address"),
+            certificates: Vec::new(),
+            server_name: None,
+        });
         let (parts, body) = handle(self.server.clone(), peer, request).await.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();
         let warnings = parts.headers.get_all("warning").iter();
