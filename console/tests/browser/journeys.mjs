@@ -72,7 +72,8 @@ export async function operate(visitor) {
   await page.keyboard.type("echo a$((40+2))b\n");
   await page.locator(".xterm-rows", { hasText: "a42b" }).waitFor();
   await visitor.shoot("journey-terminal");
-  await page.keyboard.press("Escape");
+  // Escape belongs to the shell.
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
   await page.getByRole("button", { name: /Ports of nginx/ }).first().click();
   await page.getByLabel("Port", { exact: true }).fill("80");
   await page.getByRole("button", { name: "Send" }).click();
