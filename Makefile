@@ -12,6 +12,7 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 
 .PHONY: kube-and-karmada
 .PHONY: console
+.PHONY: test-cmd
 .PHONY: help up dist image site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
 
 help:
@@ -25,6 +26,7 @@ help:
 	@echo "make bench  compare with Karmada, kube-apiserver and etcd (an hour); report in bench/out/report.md"
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART runs one part: see bench/README.md"
 	@echo "make karmada-suite FOCUS=REGEX  run Karmada's own end-to-end suite against our control plane; see docs/interop.md"
+	@echo "make test-cmd FOCUS=REGEX  run the functions of Kubernetes' test/cmd against our control plane; see docs/interop.md"
 	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
 	@echo "make fuzz SECONDS=60 JOBS=1  fuzz every reader of untrusted input for that long; see fuzz/README.md"
 
@@ -87,6 +89,11 @@ soak: setup kube
 karmada-suite: setup kube karmada
 	cargo build --locked -p cli
 	tools/kube/karmada/suite all target/karmada-suite $(if $(FOCUS),--focus='$(FOCUS)') $(if $(SKIP),--skip='$(SKIP)') $(SUITE)
+
+# State and logs are in target/test-cmd.
+test-cmd: setup kube
+	cargo build --locked -p cli
+	tools/kube/test-cmd all target/test-cmd $(if $(FOCUS),'$(FOCUS)')
 
 fuzz: setup
 	tools/fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1)
