@@ -15,7 +15,7 @@ use regex::Regex;
 use serde_json::Value;
 
 /// Maximum time until both sides have reached the same state.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 pub const MEMBERS: [&str; 2] = ["member1", "member2"];
 
 /// Flags of both controller managers: clusters are observed every two seconds, metrics every second, and pods count at once.
