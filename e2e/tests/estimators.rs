@@ -75,7 +75,7 @@ impl World {
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Where a Deployment goes.
+    /// Clusters of a Deployment, with replicas.
     fn placement(&self, name: &str) -> String {
         let mut placed = String::new();
         eventually(&format!("{name} is scheduled"), CROSSING, || {

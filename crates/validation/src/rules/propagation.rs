@@ -94,7 +94,7 @@ pub fn validate(policy: &Object, namespace: &str) -> Vec<FieldError> {
 
 /// Karmada refuses a policy with application failover that does not say `propagateDeps: true`. Policies in the field say
 /// no such thing and mean it (what their workloads need is in every member already), so they are taken as they are.
-/// What is taken and has no effect is named.
+/// Parts without effect are named.
 pub fn warnings(policy: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     let failback = policy.annotation(ANNOTATION_FAILBACK).unwrap_or_default();
