@@ -57,10 +57,12 @@ fn send(sender: &Sender, seen: FailoverEvent) {
     let _ = sender.send((seen, Instant::now()));
 }
 
-/// Every application that arrives is marked ready at once and reported.
+/// Every application that arrives is marked ready at once, unless the member does it, and reported.
 pub fn follow_member(watches: &mut Watches, member: &Member, sender: Sender) {
     let (arrived, arrivals) = mpsc::unbounded_channel();
-    mark_ready(watches, member.target(), NAMESPACE, 1, arrivals);
+    if !member.is_light() {
+        mark_ready(watches, member.target(), NAMESPACE, 1, arrivals);
+    }
     let path = format!("{}?watch=true", deployments(NAMESPACE));
     watches.follow(member.target().clone(), path, move |event| {
         let name = name_of(event);

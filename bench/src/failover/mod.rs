@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -36,9 +36,21 @@ pub struct FailoverOptions {
     /// `--resource-eviction-rate` of the control plane, one run for each [default: 50,1000; --quick 50].
     #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
     rates: Option<Vec<f64>>,
+    /// Only with members of this kind [default: real ones at every rate, light ones at the highest].
+    #[arg(long, value_enum, value_name = "KIND")]
+    members: Option<MemberKind>,
     /// `tolerationSeconds` of the applications [default: 5].
     #[arg(long, value_name = "SECONDS")]
     patience: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+pub enum MemberKind {
+    /// kube-apiserver on etcd, with this program marking Deployments as ready.
+    #[default]
+    Real,
+    /// `flotilla member`, whose pods are ready at once.
+    Light,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -48,6 +60,8 @@ pub struct Results {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct FailoverMeasured {
+    #[serde(default)]
+    pub members: MemberKind,
     pub applications: usize,
     pub rate: f64,
     pub patience_seconds: u64,
@@ -90,42 +104,60 @@ const PROGRESS: Duration = Duration::from_secs(5);
 type Receiver = mpsc::UnboundedReceiver<(FailoverEvent, Instant)>;
 
 pub async fn run(options: &BenchOptions, own: &FailoverOptions, results: &mut Results) -> anyhow::Result<()> {
-    programs::ensure_present(options, programs::MEMBERS).await?;
-    for rate in options.size(own.rates.clone(), vec![50.0], vec![50.0, 1000.0]) {
+    for (rate, kind) in planned(options, own) {
+        if kind == MemberKind::Real {
+            programs::ensure_present(options, programs::MEMBERS).await?;
+        }
         let applications = options.size(own.applications, 100, 500);
         eprintln!("{applications} applications leave a lost member, at most {rate} per second ...");
-        let patience = own.patience.unwrap_or(5);
-        let measured = measure(options, applications, rate, patience).await?;
+        let load = Load { kind, applications, rate, patience: own.patience.unwrap_or(5) };
+        let measured = measure(options, &load).await?;
         eprintln!("  {}\n{}", table::line(&measured), table::stages(&measured));
         results.runs.push(measured);
     }
     Ok(())
 }
 
-async fn measure(
-    options: &BenchOptions,
+/// Rates and members of the runs.
+fn planned(options: &BenchOptions, own: &FailoverOptions) -> Vec<(f64, MemberKind)> {
+    let rates = options.size(own.rates.clone(), vec![50.0], vec![50.0, 1000.0]);
+    if let Some(kind) = own.members {
+        return rates.into_iter().map(|rate| (rate, kind)).collect();
+    }
+    let highest = rates.iter().copied().reduce(f64::max);
+    let light = highest.into_iter().map(|rate| (rate, MemberKind::Light));
+    rates.iter().map(|rate| (*rate, MemberKind::Real)).chain(light).collect()
+}
+
+/// The parameters of a run.
+struct Load {
+    kind: MemberKind,
     applications: usize,
     rate: f64,
     patience: u64,
-) -> anyhow::Result<FailoverMeasured> {
+}
+
+async fn measure(options: &BenchOptions, load: &Load) -> anyhow::Result<FailoverMeasured> {
     let names = [LOST, OTHERS[0], OTHERS[1]];
-    let mut members = Member::start_all(&names, options, Runs::Nothing).await?;
+    let is_light = load.kind == MemberKind::Light;
+    let runs = if is_light { Runs::Light } else { Runs::Nothing };
+    let mut members = Member::start_all(&names, options, runs).await?;
     let settings = [
-        format!("--resource-eviction-rate={rate}"),
+        format!("--resource-eviction-rate={}", load.rate),
         "--cluster-status-update-frequency=1s".to_owned(),
         "--cluster-failure-threshold=2s".to_owned(),
         "--cluster-success-threshold=1s".to_owned(),
     ];
     let plane = BenchPlane::start_flotilla(options, &settings).await?;
     plane.join_all(&members, options).await?;
-    prepare(&plane, patience).await?;
+    prepare(&plane, load.patience).await?;
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let mut watches = Watches::default();
     for member in &members {
         follow_member(&mut watches, member, sender.clone());
     }
-    create_all(&plane, applications).await?;
-    until_ready(&mut receiver, applications).await?;
+    create_all(&plane, load.applications).await?;
+    until_ready(&mut receiver, load.applications).await?;
     eprintln!("  all are ready on the first member");
     follow_plane(&mut watches, &plane, &sender);
     // Work left over from the preparation must not slow down the failover.
@@ -135,14 +167,13 @@ async fn measure(
     let lost_at = Instant::now();
     drop(members.remove(0));
     let mut seen = Collected { lost_at, ..Collected::new() };
-    let collected = collect(&mut receiver, applications, &mut seen).await;
+    let collected = collect(&mut receiver, load.applications, &mut seen).await;
     let cpu = process::cpu(&plane.pids())?.saturating_sub(before.0);
     let others = process::cpu(&left)?.saturating_sub(before.1);
     collected.with_context(|| {
         format!("{} left, {} ready", seen.count(FailoverStage::Evicted), seen.count(FailoverStage::Ready))
     })?;
-    let run = Run { applications, rate, patience, cpu, others };
-    summarize(&run, &seen)
+    summarize(load, Used { cpu, others }, &seen)
 }
 
 /// Half of the applications prefer north, half south.
@@ -252,15 +283,13 @@ async fn collect(receiver: &mut Receiver, count: usize, collected: &mut Collecte
     Ok(())
 }
 
-struct Run {
-    applications: usize,
-    rate: f64,
-    patience: u64,
+/// CPU time of the control plane and of all others.
+struct Used {
     cpu: Duration,
     others: Duration,
 }
 
-fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<FailoverMeasured> {
+fn summarize(run: &Load, used: Used, seen: &Collected) -> anyhow::Result<FailoverMeasured> {
     let tainted = seen.tainted.context("the member was not tainted")?;
     let ready = seen.at(FailoverStage::Ready);
     let first_ready = *ready.values().min().context("nothing was ready")?;
@@ -276,6 +305,7 @@ fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<FailoverMeasured> {
     let average = per_second(seen.at(FailoverStage::Evicted));
     let each = |time: Duration| time.as_secs_f64() * 1000.0 / run.applications as f64;
     Ok(FailoverMeasured {
+        members: run.kind,
         applications: run.applications,
         rate: run.rate,
         patience_seconds: run.patience,
@@ -288,8 +318,8 @@ fn summarize(run: &Run, seen: &Collected) -> anyhow::Result<FailoverMeasured> {
         evictions_in_a_second_max: most,
         // A second includes both ends, plus the tenth of a second before it.
         rate_holds: average <= run.rate * 1.02 && most as f64 <= run.rate * 1.1 + 1.0,
-        cpu_ms_per_application: each(run.cpu),
-        others_cpu_ms_per_application: each(run.others),
+        cpu_ms_per_application: each(used.cpu),
+        others_cpu_ms_per_application: each(used.others),
     })
 }
 

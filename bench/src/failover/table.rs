@@ -2,13 +2,19 @@
 
 use std::fmt::Write;
 
-use crate::failover::{FailoverMeasured, Results};
+use crate::failover::follow::FailoverStage;
+use crate::failover::{FailoverMeasured, MemberKind, Results};
 use crate::report::rows::{Better, Row, RowTarget};
 
 pub fn rows(results: &Results) -> Vec<Row> {
     let mut rows = Vec::new();
     for run in &results.runs {
-        let what = |what: &str| format!("{} applications, at most {}/s: {what}", run.applications, run.rate);
+        let members = if run.members == MemberKind::Light { ", light members" } else { "" };
+        let what = |what: &str| format!("{} applications, at most {}/s{members}: {what}", run.applications, run.rate);
+        if let Some(ready) = run.stages.iter().find(|stage| stage.name == FailoverStage::Ready.name()) {
+            let target = (run.members == MemberKind::Light).then_some(RowTarget::AtLeast(400.0));
+            rows.push(Row::new(what("moved to ready"), "per second", Better::Higher, ready.per_second, None, target));
+        }
         rows.push(Row::new(
             what("first ready elsewhere, beyond its patience"),
             "s",
@@ -47,7 +53,8 @@ pub fn details(results: &Results) -> String {
     text.push_str("\nWhere the time of a move goes, step by step, and how many come to each stage in a second. Where evictions come \
          faster than this machine lets the plane decide, they wait before they are scheduled:\n");
     for run in &results.runs {
-        let _ = write!(text, "\nAt most {} in a second:\n\n{}", run.rate, stages(run));
+        let members = if run.members == MemberKind::Light { ", light members" } else { "" };
+        let _ = write!(text, "\nAt most {} in a second{members}:\n\n{}", run.rate, stages(run));
     }
     text
 }
@@ -63,8 +70,9 @@ pub fn stages(run: &FailoverMeasured) -> String {
 
 pub fn line(run: &FailoverMeasured) -> String {
     format!(
-        "| {} | {} | {:.1} | {} | {} | {:.1} s | {:+.2} s of {} s | {:.1} s | {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms |",
+        "| {}{} | {} | {:.1} | {} | {} | {:.1} s | {:+.2} s of {} s | {:.1} s | {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms |",
         run.applications,
+        if run.members == MemberKind::Light { ", light members" } else { "" },
         run.rate,
         run.evictions_per_second,
         run.evictions_in_a_second_max,

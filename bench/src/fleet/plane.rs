@@ -13,6 +13,7 @@ use crate::fleet::karmada::Karmada;
 use crate::fleet::real_member::Member;
 use crate::fleet::{eventually, get, has_condition};
 use crate::options::BenchOptions;
+use crate::programs;
 use crate::server::{Server, Side};
 use crate::wire::ServerTarget;
 
@@ -92,15 +93,18 @@ impl BenchPlane {
         self.processes().into_iter().map(|(_, pid)| pid).collect()
     }
 
-    /// Joins members with karmadactl, one after the other, and waits until they are ready.
+    /// Joins members one after the other, real ones with karmadactl, and waits until they are ready.
     pub async fn join_all(&self, members: &[Member], options: &BenchOptions) -> anyhow::Result<()> {
         for member in members {
-            let mut command = Command::new(options.kube_bin().join("karmadactl"));
+            let mut command = match member.is_light() {
+                true => Command::new(programs::flotilla(options)?),
+                false => Command::new(options.kube_bin().join("karmadactl")),
+            };
             command.args(["join", &member.name, "--kubeconfig"]).arg(self.kubeconfig());
             command.arg("--cluster-kubeconfig").arg(&member.kubeconfig);
-            let output = command.kill_on_drop(true).output().await.context("failed to run karmadactl")?;
+            let output = command.kill_on_drop(true).output().await.context("failed to join a member")?;
             if !output.status.success() {
-                bail!("karmadactl join: {}", String::from_utf8_lossy(&output.stderr));
+                bail!("join: {}", String::from_utf8_lossy(&output.stderr));
             }
         }
         for member in members {

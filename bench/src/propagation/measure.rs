@@ -15,11 +15,14 @@ use crate::fleet::real_member::Member;
 use crate::fleet::watch::{Watches, name_of};
 use crate::load::Percentiles;
 use crate::process::{self, Memory};
+use crate::propagation::costs::{Costs, Counters};
 use crate::propagation::objects::{self, deployments};
 use crate::wire::{Call, ServerTarget};
 
 const CLIENTS: usize = 16;
 const STATUS_WRITERS: usize = 4;
+/// Pause of the other client between two creates.
+const OTHER_EVERY: Duration = Duration::from_millis(50);
 
 /// The parameters of a run.
 #[derive(Clone)]
@@ -65,6 +68,12 @@ pub struct PropagationMeasured {
     pub idle: Memory,
     pub after: Memory,
     pub blocks: Vec<Block>,
+    /// Of flotilla alone.
+    #[serde(default)]
+    pub costs: Costs,
+    /// Creates of ConfigMaps by another client meanwhile, one after the other.
+    #[serde(default)]
+    pub other_creates: Percentiles,
 }
 
 /// A point of the growth curve.
@@ -107,6 +116,7 @@ pub async fn measure(
     let (sender, receiver) = mpsc::unbounded_channel();
     let mut watches = Watches::default();
     watch_all(&mut watches, plane, members, task, &sender);
+    let counters = Counters::read(plane).await?;
     let meter = Meter::new(plane, members)?;
     let mut collected = Collected::new(members.len(), task);
     let start = Instant::now();
@@ -114,6 +124,8 @@ pub async fn measure(
     let in_flight = Arc::new(Semaphore::new(task.block.unwrap_or(task.count)));
     let creating = create_all(plane.target().clone(), task.clone(), created.clone(), Arc::clone(&in_flight));
     let creating = tokio::spawn(creating);
+    let latencies = Arc::<Mutex<Vec<Duration>>>::default();
+    watches.spawn(create_others(plane.target().clone(), task.namespace.clone(), Arc::clone(&latencies)));
     collect(receiver, task, &mut collected, &meter, &in_flight).await?;
     let taken = meter.read()?;
     if creating.is_finished() {
@@ -121,7 +133,10 @@ pub async fn measure(
     } else {
         creating.abort();
     }
+    let after = process::memory(&meter.plane)?;
+    let costs = Counters::read(plane).await?.since(&counters, collected.present.len());
     let created = std::mem::take(&mut *created.lock());
+    let other_creates = Percentiles::of(std::mem::take(&mut *latencies.lock()));
     let rate = |times: &HashMap<String, Instant>| {
         let last = times.values().max().map_or(Duration::ZERO, |last| last.duration_since(start));
         times.len() as f64 / last.as_secs_f64().max(f64::EPSILON)
@@ -144,8 +159,10 @@ pub async fn measure(
         members_cpu_ms_per_object: per_object(taken.members),
         client_cpu_ms_per_object: per_object(taken.client),
         idle: meter.idle,
-        after: process::memory(&meter.plane)?,
+        after,
         blocks: collected.blocks,
+        costs,
+        other_creates,
     })
 }
 
@@ -211,6 +228,22 @@ async fn create_all(
         client.context("a client failed")??;
     }
     Ok(())
+}
+
+/// Another client of the control plane: creates small objects that are not propagated and measures how long each takes.
+async fn create_others(target: ServerTarget, namespace: String, latencies: Arc<Mutex<Vec<Duration>>>) {
+    let Ok(mut connection) = target.connect().await else { return };
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    for number in 0.. {
+        let body = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("other-{number}")}, "data": {"a": "b"}});
+        let start = Instant::now();
+        if connection.read(Call::create(path.clone(), body.to_string().into())).await.is_err() {
+            return;
+        }
+        latencies.lock().push(start.elapsed());
+        tokio::time::sleep(OTHER_EVERY).await;
+    }
 }
 
 /// Acts as the controllers of a member: marks every Deployment as ready on arrival.

@@ -1,5 +1,6 @@
 //! From a Deployment on the control plane to three real members and back: flotilla compared with Karmada.
 
+pub mod costs;
 pub mod measure;
 pub mod objects;
 pub mod table;
@@ -43,12 +44,17 @@ pub struct PropagationOptions {
     /// instead of many.
     #[arg(long)]
     real_workloads: bool,
+    /// Use `flotilla member` processes as members, whose simulated pods are ready at once.
+    #[arg(long, conflicts_with = "real_workloads")]
+    light_members: bool,
 }
 
 #[derive(Default, Serialize, Deserialize)]
 pub struct Results {
     pub members: usize,
     pub real_workloads: bool,
+    #[serde(default)]
+    pub light_members: bool,
     /// All at once, one for each control plane, and Karmada again with raised limits.
     pub flat_out: Vec<PropagationMeasured>,
     pub paced: Vec<PropagationMeasured>,
@@ -75,8 +81,11 @@ pub async fn run(
     results: &mut Results,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    programs::ensure_present(options, programs::MEMBERS).await?;
+    if !own.light_members {
+        programs::ensure_present(options, programs::MEMBERS).await?;
+    }
     results.members = NAMES.len();
+    results.light_members = own.light_members;
     results.real_workloads = own.real_workloads;
     let wants = |which: Which| own.only.is_none_or(|only| only == which);
     if wants(Which::Flotilla) {
@@ -102,7 +111,11 @@ async fn run_plane(
     results: &mut Results,
 ) -> anyhow::Result<()> {
     eprintln!("{which}: starting with {} members ...", NAMES.len());
-    let runs = if own.real_workloads { Runs::Pods } else { Runs::Nothing };
+    let runs = match (own.real_workloads, own.light_members) {
+        (true, _) => Runs::Pods,
+        (false, true) => Runs::Light,
+        (false, false) => Runs::Nothing,
+    };
     let members = Member::start_all(&NAMES, options, runs).await?;
     let mut plane = BenchPlane::start(which, options).await?;
     plane.join_all(&members, options).await.context("joining")?;
@@ -166,7 +179,7 @@ fn task(own: &PropagationOptions, namespace: &str) -> PropagationTask {
         count: 0,
         pace: None,
         replicas: own.replicas.unwrap_or(1),
-        real_workloads: own.real_workloads,
+        real_workloads: own.real_workloads || own.light_members,
         limit: FLAT_OUT_MAX,
         silence: SILENCE_MAX,
         block: None,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::fleet::plane::Which;
+use crate::propagation::costs;
 use crate::propagation::measure::{Block, PropagationMeasured};
 use crate::propagation::{BLOCK, Results};
 use crate::report::plot::{Lines, Panel};
@@ -35,6 +36,22 @@ pub fn rows(results: &Results) -> Vec<Row> {
     row("CPU of the plane per Deployment", "ms", Better::Lower, |m| m.cpu_ms_per_object, tenth);
     row("memory of the plane before", "MiB", Better::Lower, |m| m.idle.resident_mib, tenth);
     row("memory of the plane after", "MiB", Better::Lower, |m| m.after.resident_mib, tenth);
+    if ours.other_creates.p99_ms > 0.0 {
+        let what = format!("{count} Deployments, create by another client meanwhile, p99");
+        let theirs = theirs.map(|theirs| theirs.other_creates.p99_ms).filter(|p99| *p99 > 0.0);
+        let target = Some(RowTarget::Below(100.0));
+        rows.push(Row::new(what, "ms", Better::Lower, ours.other_creates.p99_ms, theirs, target));
+    }
+    if ours.costs.writes_in_all() > 0.0 {
+        rows.push(Row::new(
+            format!("{count} Deployments, store writes of any kind per Deployment"),
+            "",
+            Better::Lower,
+            ours.costs.writes_in_all(),
+            None,
+            Some(RowTarget::Below(14.0)),
+        ));
+    }
     if let Some(raised) = find(Which::Karmada, true) {
         let versus = |what: &str, unit, better, value: fn(&PropagationMeasured) -> f64| {
             Row::new(
@@ -85,7 +102,9 @@ fn growth_row(results: &Results) -> Option<Row> {
 }
 
 pub fn details(results: &Results) -> String {
-    let who = if results.real_workloads {
+    let who = if results.light_members {
+        "nothing: members are `flotilla member` processes"
+    } else if results.real_workloads {
         "real controllers, scheduler and kwok nodes"
     } else {
         "this program, which marks each Deployment as ready with one write"
@@ -100,6 +119,8 @@ pub fn details(results: &Results) -> String {
     for measured in &results.flat_out {
         let _ = writeln!(text, "{}", line(measured));
     }
+    let ours = results.flat_out.iter().find(|measured| measured.plane == Which::Flotilla);
+    text.push_str(&ours.map(|measured| costs::table(&measured.costs)).unwrap_or_default());
     text.push_str("\nAt a steady pace, from the create to present in all members:\n\n");
     text.push_str(
         "| plane | per second | held | arrived | p50 | p99 | CPU per object |\n|---|---:|---|---:|---:|---:|---:|\n",

@@ -1,5 +1,6 @@
 //! One report of all parts: comparison, targets, missing parts, and two plots.
 
+mod limit;
 pub mod plot;
 pub mod rows;
 
@@ -39,8 +40,11 @@ struct Found {
 pub fn write(folder: &Path) -> anyhow::Result<()> {
     let chapters: Vec<Chapter> = BenchPart::ALL.into_iter().map(|part| chapter(part, folder)).collect();
     let propagated = PartOutcome::<propagation::Results>::load(folder, BenchPart::Propagation.name());
-    let growth = propagated.map(|outcome| propagation::table::growth_panels(&outcome.results)).unwrap_or_default();
-    let text = markdown(&chapters, !growth.is_empty());
+    let propagated = propagated.map(|outcome| outcome.results);
+    let growth = propagated.as_ref().map(propagation::table::growth_panels).unwrap_or_default();
+    let api = PartOutcome::<api_server::results::Results>::load(folder, BenchPart::Api.name());
+    let api = api.map(|outcome| outcome.results);
+    let text = markdown(&chapters, !growth.is_empty()) + &limit::section(api.as_ref(), propagated.as_ref());
     let ratios = bars("How many times better flotilla is, one run on one machine", &bars_of(&chapters));
     let mut files = vec![("report.md", text.clone()), ("ratios.svg", ratios)];
     if !growth.is_empty() {

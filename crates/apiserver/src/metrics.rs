@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::request::RequestInfo;
 use crate::resources::Resources;
 use crate::served_resources::{Resource, ServedResources};
+use crate::storage::WriteCounts;
 
 const SECONDS_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -94,6 +95,7 @@ impl Metrics {
         let mut out = String::with_capacity(16 * 1024);
         self.render_requests(&mut out);
         render_objects(resources.registry, &mut out);
+        render_writes(resources.objects.writes(), &mut out);
         let store = resources.objects.store();
         if let Ok(bytes) = store.size_bytes().await {
             head(&mut out, "apiserver_storage_size_bytes", "gauge", "Size of the storage database on disk.");
@@ -151,6 +153,15 @@ fn render_objects(registry: &ServedResources, out: &mut String) {
     head(out, "apiserver_storage_objects", "gauge", "Objects stored, for resources that have been read since start.");
     for (resource, cache) in registry.caches() {
         let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {}", cache.len());
+    }
+}
+
+fn render_writes(writes: &WriteCounts, out: &mut String) {
+    head(out, "flotilla_storage_writes_total", "counter", "Writes of this server to the store, by resource.");
+    for (group, resource, kind, count) in writes.list() {
+        let (group, resource, kind) = (escape(&group), escape(&resource), kind.name());
+        let labels = format!("group=\"{group}\",resource=\"{resource}\",operation=\"{kind}\"");
+        let _ = writeln!(out, "flotilla_storage_writes_total{{{labels}}} {count}");
     }
 }
 

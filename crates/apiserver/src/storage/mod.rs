@@ -1,6 +1,7 @@
 //! Objects in the store: their keys, their encoding, and the status for a client when the store fails.
 
 mod leases;
+mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use packing::{Dictionary, Packed};
 use store::{Error, Store};
 
 pub use leases::EventLeases;
+pub use writes::{WriteCounts, WriteKind};
 
 /// Objects larger than this are refused, as etcd's request limit makes kube-apiserver do.
 pub const OBJECT_BYTES_MAX: usize = 1_572_864;
@@ -22,6 +24,7 @@ pub struct Objects {
     store: Arc<dyn Store>,
     /// Lists at older revisions have expired.
     history_start: Arc<AtomicU64>,
+    writes: Arc<WriteCounts>,
 }
 
 /// An object as it is stored now.
@@ -44,7 +47,7 @@ pub enum Outcome {
 
 impl Objects {
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, history_start: Arc::default() }
+        Self { store, history_start: Arc::default(), writes: Arc::default() }
     }
 
     /// The oldest revision that lists can be continued at.
@@ -60,6 +63,11 @@ impl Objects {
         &self.store
     }
 
+    /// The writes of this server so far.
+    pub fn writes(&self) -> &WriteCounts {
+        &self.writes
+    }
+
     pub async fn get(&self, key: &str) -> Result<Option<Current>, Status> {
         let (found, _) = self.store.get(key).await.map_err(status_of_store)?;
         found.map(read_current).transpose()
@@ -68,7 +76,7 @@ impl Objects {
     pub async fn create(&self, key: &str, bytes: Bytes, lease: Option<i64>) -> Result<Outcome, Status> {
         check_new(&bytes)?;
         match self.store.create(key, bytes, lease).await {
-            Ok(revision) => Ok(Outcome::Written(revision)),
+            Ok(revision) => Ok(self.written(key, WriteKind::Create, revision)),
             Err(Error::Exists { current }) => Ok(Outcome::Raced(Some(Box::new(read_current(current)?)))),
             Err(error) => Err(status_of_store(error)),
         }
@@ -77,7 +85,7 @@ impl Objects {
     pub async fn update(&self, key: &str, bytes: Bytes, expected: u64, lease: Option<i64>) -> Result<Outcome, Status> {
         self.check_update(key, &bytes).await?;
         match self.store.update(key, bytes, expected, lease).await {
-            Ok(revision) => Ok(Outcome::Written(revision)),
+            Ok(revision) => Ok(self.written(key, WriteKind::Update, revision)),
             Err(error) => raced(error),
         }
     }
@@ -99,10 +107,15 @@ impl Objects {
 
     pub async fn delete(&self, key: &str, expected: u64) -> Result<Outcome, Status> {
         match self.store.delete(key, Some(expected)).await {
-            Ok((revision, _)) => Ok(Outcome::Written(revision)),
+            Ok((revision, _)) => Ok(self.written(key, WriteKind::Delete, revision)),
             Err(Error::NotFound) => Ok(Outcome::Raced(None)),
             Err(error) => raced(error),
         }
+    }
+
+    fn written(&self, key: &str, kind: WriteKind, revision: u64) -> Outcome {
+        self.writes.count(key, kind);
+        Outcome::Written(revision)
     }
 }
 
