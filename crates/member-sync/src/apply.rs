@@ -213,6 +213,7 @@ async fn create(
     let options = WriteOptions::managed_by(FIELD_MANAGER);
     match member.client.create(place.collection(), desired, options).await {
         Ok(object) => {
+            member.watches.note(&place.resource.gvr, &object);
             member.records.settle(work, manifest.ordinal, &object);
             Ok(Applied { object, action: Action::Created })
         }
@@ -250,7 +251,10 @@ async fn update(
         Some(object) if object.resource_version() == observed.resource_version() => {
             Applied { object, action: Action::None }
         }
-        Some(object) => Applied { object, action: Action::Updated },
+        Some(object) => {
+            member.watches.note(&place.resource.gvr, &object);
+            Applied { object, action: Action::Updated }
+        }
         None => Applied { object: observed, action: Action::None },
     };
     member.records.settle(work, manifest.ordinal, &applied.object);

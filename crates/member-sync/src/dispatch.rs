@@ -20,6 +20,8 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, state: MemberState) -
     let mut next = current.clone();
     let now = format_seconds(member.plane.clock.now());
     let mut held = Vec::new();
+    // Whether this process applies the work for the first time.
+    let is_first = !member.records.was_applied(work, 0) && !work_status::is_applied(&current);
     // A member that is not ready is left alone, and so is what its works say; it is looked at again when it is back.
     let then = match (is_suspended(work), state.is_ready) {
         (_, false) => Next::Done,
@@ -27,7 +29,15 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, state: MemberState) -
             observe_suspended(member, work, &mut next).await;
             Next::Done
         }
-        (false, true) => apply_all(member, work, &current, &mut next, &mut held, &now).await,
+        (false, true) => {
+            let applied = apply_manifests(member, work, &current, &mut held).await;
+            if is_first && applied.is_all_new() && member.plane.settings.runs.work_status {
+                // The member soon reports the first status: one write says that and that it was applied.
+                record_work(member, work, &applied.outcome);
+                return Ok(Next::After(member.plane.settings.reflect_wait));
+            }
+            report_all(member, work, applied, &current, &mut next, &now).await
+        }
     };
     // Of a member that is not ready nothing new is known, so what was held there still is.
     let dispatching = match (is_suspended(work), held.is_empty()) {
@@ -68,40 +78,56 @@ async fn observe_suspended(member: &Member, work: &Object, next: &mut WorkStatus
     next.manifest_statuses = seen;
 }
 
-async fn apply_all(
+/// What became of the manifests of a work.
+struct AppliedManifests<'a> {
+    outcome: Outcome,
+    /// Each with its object in the member, if there is one.
+    observed: Vec<(Manifest<'a>, Option<Arc<Object>>)>,
+    then: Next,
+    is_unknown: bool,
+    /// Objects that were not there before.
+    created: usize,
+}
+
+impl AppliedManifests<'_> {
+    /// Reports whether every object was made just now, so that none has a status worth reporting.
+    fn is_all_new(&self) -> bool {
+        self.created > 0 && self.created == self.outcome.manifests
+    }
+}
+
+async fn apply_manifests<'a>(
     member: &Member,
-    work: &Arc<Object>,
+    work: &'a Object,
     current: &WorkStatus,
-    next: &mut WorkStatus,
     held: &mut Vec<String>,
-    now: &str,
-) -> Next {
-    let mut outcome = Outcome::default();
-    let mut statuses = Vec::new();
-    let mut then = Next::Done;
-    let mut is_unknown = false;
+) -> AppliedManifests<'a> {
+    let outcome = Outcome::default();
+    let mut all = AppliedManifests { outcome, observed: Vec::new(), then: Next::Done, is_unknown: false, created: 0 };
     for manifest in manifests(work) {
+        let outcome = &mut all.outcome;
         outcome.manifests += 1;
         let result = apply::apply(member, work, manifest).await;
         let observed = match result {
             Ok(Applied { object, action }) => {
                 outcome.applied += 1;
                 outcome.has_written |= action != Action::None;
-                outcome.is_recreation |= action == Action::Created && work_status::is_applied(current);
                 let is_recreation = action == Action::Created && work_status::is_applied(current);
+                outcome.is_recreation |= is_recreation;
+                all.created += usize::from(action == Action::Created);
                 count(member, manifest, true, Some(action), is_recreation);
                 record_applied(member, manifest, action);
                 Some(object)
             }
             Err(ApplyError::Held { action, object, observed }) => {
                 held.push(format!("it would {action} {object}"));
-                is_unknown = true;
+                all.is_unknown = true;
                 observed
             }
             Err(error) => {
-                then = Next::Retry;
+                all.then = Next::Retry;
                 outcome.is_recreation |= matches!(error, ApplyError::Create(_)) && work_status::is_applied(current);
-                is_unknown |= is_doubtful(member, work, manifest, current, &error);
+                all.is_unknown |= is_doubtful(member, work, manifest, current, &error);
                 let tried = match &error {
                     ApplyError::Create(_) => Some(Action::Created),
                     ApplyError::Update(_) => Some(Action::Updated),
@@ -114,6 +140,23 @@ async fn apply_all(
                 None
             }
         };
+        all.observed.push((manifest, observed));
+    }
+    all
+}
+
+/// Puts into the status what became of the manifests.
+async fn report_all(
+    member: &Member,
+    work: &Object,
+    applied: AppliedManifests<'_>,
+    current: &WorkStatus,
+    next: &mut WorkStatus,
+    now: &str,
+) -> Next {
+    let AppliedManifests { outcome, observed, mut then, is_unknown, .. } = applied;
+    let mut statuses = Vec::new();
+    for (manifest, observed) in observed {
         match manifest_status(member, work, manifest, current, observed.as_deref()).await {
             Ok(status) => statuses.extend(status),
             Err(_) => {
@@ -178,8 +221,8 @@ fn record_applied(member: &Member, manifest: Manifest<'_>, action: Action) {
     }
     if let Some(template) = template_of(manifest) {
         let (namespace, name) = (manifest.namespace(), manifest.name());
-        let text = format!("Successfully applied resource({namespace}/{name}) to cluster {}", member.cluster);
-        member.plane.recorders.execution.normal(template, "SyncSucceed", text);
+        let text = format!("Successfully applied resource({namespace}/{name}) to cluster ");
+        member.plane.recorders.execution.normal_listing(template, "SyncSucceed", text, member.cluster.as_str());
     }
 }
 

@@ -71,6 +71,13 @@ impl Watches {
         open.get(gvr).map(|watch| watch.mirror.clone()).filter(Mirror::is_synced)
     }
 
+    /// Notes the answer of a write: the copy shows it before its watch does.
+    pub fn note(&self, gvr: &GroupVersionResource, written: &Arc<Object>) {
+        if let Some(mirror) = self.known(gvr) {
+            mirror.note(written);
+        }
+    }
+
     /// Restarts every mirror: after the member was away, its current state counts.
     pub fn restart(&self) {
         for (_, watch) in self.open.lock().drain() {

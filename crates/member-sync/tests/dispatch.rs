@@ -45,6 +45,20 @@ async fn a_work_takes_one_write_in_the_member_and_one_status_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_status_is_written_together_with_the_application() {
+    let (hub, member, syncing) = started().await;
+    let name = hub.work("m1", deployment("web", 1), json!({}));
+    eventually("made", true, || async { member.deployment("web").await.is_some() }).await;
+    member.set_status("web", json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": 1})).await;
+    eventually("applied", APPLIED.to_owned(), || hub.applied("m1", &name)).await;
+    let work = hub.get_work("m1", &name).await;
+    assert_eq!(work.items(&["status", "manifestStatuses"])[0]["status"]["readyReplicas"], 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(hub.status_writes(), 1);
+    syncing.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_in_the_member_are_reported_on_the_work() {
     let (hub, member, syncing) = started().await;
     let name = hub.work("m1", deployment("web", 1), json!({}));

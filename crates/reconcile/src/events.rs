@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cluster_client::{ClusterClient, Patch, PatchKind, ResourceRef, WriteOptions};
+use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use jiff::Timestamp;
 use object::builtin;
 use object::time::format_seconds;
 use object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -25,6 +26,10 @@ pub const REMEMBERED_MAX: usize = 4096;
 const WRITTEN_AT_ONCE: usize = 64;
 /// Minimum interval between updates of a repeated event.
 const REPEAT_EVERY: Duration = Duration::from_secs(5);
+/// Time the items of a list are collected for one event.
+const LISTED_FOR: Duration = Duration::from_millis(500);
+/// Lists collected at the same time; with more, all are written at once.
+const LISTS_MAX: usize = 1024;
 
 /// The object an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,6 +59,8 @@ struct Occurrence {
     is_warning: bool,
     reason: &'static str,
     message: String,
+    /// The message ends with a list of these, which are collected from several occurrences.
+    items: Vec<String>,
 }
 
 /// Accepts events; clones share the writer, which ends when all are dropped.
@@ -82,11 +89,26 @@ impl Recorder {
     }
 
     pub fn normal(&self, about: impl Into<Regarding>, reason: &'static str, message: impl Into<String>) {
-        self.record(Occurrence { about: about.into(), is_warning: false, reason, message: message.into() });
+        let (about, message) = (about.into(), message.into());
+        self.record(Occurrence { about, is_warning: false, reason, message, items: Vec::new() });
+    }
+
+    /// Adds an item to the list a message ends with. What is added within a moment becomes one event: what happens to an
+    /// object in a hundred members is not worth a hundred.
+    pub fn normal_listing(
+        &self,
+        about: impl Into<Regarding>,
+        reason: &'static str,
+        message: impl Into<String>,
+        item: impl Into<String>,
+    ) {
+        let (about, message) = (about.into(), message.into());
+        self.record(Occurrence { about, is_warning: false, reason, message, items: vec![item.into()] });
     }
 
     pub fn warning(&self, about: impl Into<Regarding>, reason: &'static str, message: impl Into<String>) {
-        self.record(Occurrence { about: about.into(), is_warning: true, reason, message: message.into() });
+        let (about, message) = (about.into(), message.into());
+        self.record(Occurrence { about, is_warning: true, reason, message, items: Vec::new() });
     }
 
     /// Events dropped because too many were waiting.
@@ -124,12 +146,84 @@ async fn write_all(
     cancel: CancellationToken,
 ) {
     let mut received = Vec::new();
-    loop {
+    let mut lists = Lists::default();
+    let mut is_open = true;
+    while is_open || !lists.open.is_empty() {
         tokio::select! {
             () = cancel.cancelled() => return,
-            count = receiver.recv_many(&mut received, WRITTEN_AT_ONCE) => if count == 0 { return },
+            count = receiver.recv_many(&mut received, WRITTEN_AT_ONCE), if is_open => is_open = count > 0,
+            () = lists.due() => {}
         };
-        writer.write(received.drain(..)).await;
+        let mut ready = lists.collect(received.drain(..));
+        if !is_open || lists.is_due() {
+            ready.extend(lists.take());
+        }
+        while !ready.is_empty() {
+            let rest = ready.split_off(ready.len().min(WRITTEN_AT_ONCE));
+            writer.write(std::mem::replace(&mut ready, rest).into_iter()).await;
+        }
+    }
+}
+
+/// Events that wait for further items of their lists.
+#[derive(Default)]
+struct Lists {
+    /// In the order of their first items.
+    open: Vec<(Occurrence, Timestamp)>,
+    until: Option<Instant>,
+}
+
+impl Lists {
+    /// Takes the items of lists, and returns all else.
+    fn collect(&mut self, occurrences: impl Iterator<Item = (Occurrence, Timestamp)>) -> Vec<(Occurrence, Timestamp)> {
+        let mut others = Vec::new();
+        for (occurrence, at) in occurrences {
+            if occurrence.items.is_empty() {
+                others.push((occurrence, at));
+                continue;
+            }
+            // The latest are the most likely to go on.
+            let known = self.open.iter_mut().rev().map(|(open, _)| open).find(|open| open.is_same_list(&occurrence));
+            match known {
+                Some(open) => {
+                    let new = occurrence.items.into_iter().filter(|item| !open.items.contains(item));
+                    let new: Vec<String> = new.collect();
+                    open.items.extend(new);
+                }
+                None => {
+                    self.until.get_or_insert_with(|| Instant::now() + LISTED_FOR);
+                    self.open.push((occurrence, at));
+                }
+            }
+        }
+        others
+    }
+
+    async fn due(&self) {
+        match self.until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.open.len() >= LISTS_MAX || self.until.is_some_and(|until| until <= Instant::now())
+    }
+
+    fn take(&mut self) -> Vec<(Occurrence, Timestamp)> {
+        self.until = None;
+        std::mem::take(&mut self.open)
+    }
+}
+
+impl Occurrence {
+    fn is_same_list(&self, other: &Self) -> bool {
+        (&self.about, self.is_warning, self.reason, &self.message)
+            == (&other.about, other.is_warning, other.reason, &other.message)
+    }
+
+    fn text(&self) -> String {
+        format!("{}{}", self.message, self.items.join(", "))
     }
 }
 
@@ -158,7 +252,7 @@ impl Writer {
                     }
                     EventWrite::Repeat { namespace, name, patch } => {
                         let target = ResourceRef::namespaced(&events(), &namespace, &name);
-                        client.patch(target, Patch { kind: PatchKind::Merge, body: patch }, options).await
+                        client.patch(target, Patch::merge(patch), options).await
                     }
                 };
                 (fingerprint, result.err())
@@ -207,7 +301,7 @@ impl Writer {
                 "name": about.name, "uid": about.uid}),
         );
         event.set(&["reason"], occurrence.reason);
-        event.set(&["message"], occurrence.message.as_str());
+        event.set(&["message"], occurrence.text());
         event.set(&["type"], if occurrence.is_warning { "Warning" } else { "Normal" });
         event.set(&["count"], 1);
         event.set(&["source"], json!({"component": self.component}));
@@ -243,6 +337,25 @@ fn events() -> GroupVersionResource {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_of_one_list_become_one_event() {
+        let occurrence = |name: &str, items: &[&str]| Occurrence {
+            about: Regarding { name: name.to_owned(), ..Regarding::default() },
+            is_warning: false,
+            reason: "SyncSucceed",
+            message: "applied to ".to_owned(),
+            items: items.iter().map(|item| (*item).to_owned()).collect(),
+        };
+        let mut lists = Lists::default();
+        let came = [("a", ["m1"].as_slice()), ("a", &["m2"]), ("b", &["m1"]), ("a", &["m1"]), ("c", &[])];
+        let others = lists.collect(came.iter().map(|(name, items)| (occurrence(name, items), Timestamp::UNIX_EPOCH)));
+        assert_eq!(others.iter().map(|(other, _)| other.about.name.as_str()).collect::<Vec<_>>(), ["c"]);
+        assert!(lists.until.is_some());
+        let texts: Vec<String> = lists.take().iter().map(|(list, _)| list.text()).collect();
+        assert_eq!(texts, ["applied to m1, m2", "applied to m1"]);
+        assert!(lists.open.is_empty() && lists.until.is_none());
+    }
 
     #[test]
     fn names_of_events_are_ordered_by_time() {
