@@ -46,9 +46,9 @@ impl Timeline {
                 self.works.synced().await;
             } => {}
         }
-        let mut bindings = self.bindings.subscribe();
-        let mut cluster_bindings = self.cluster_bindings.subscribe();
-        let mut works = self.works.subscribe();
+        let mut bindings = self.bindings.subscribe_to_changes();
+        let mut cluster_bindings = self.cluster_bindings.subscribe_to_changes();
+        let mut works = self.works.subscribe_to_changes();
         loop {
             let (change, is_work) = tokio::select! {
                 () = cancel.cancelled() => return,
@@ -57,9 +57,6 @@ impl Timeline {
                 change = works.next() => (change, true),
             };
             let Some(change) = change else { return };
-            if change.is_initial {
-                continue;
-            }
             let now = self.clock.now();
             match is_work {
                 true => self.record_work(&change, now),

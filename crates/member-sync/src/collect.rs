@@ -48,17 +48,22 @@ impl Default for CollectSettings {
     }
 }
 
-/// A service in an execution namespace; no service stands for any.
+/// A service in an execution namespace; no service stands for any that is asked for.
 pub type SliceWorkKey = (String, Option<ServiceKey>);
+
+/// Stands for any service whose slices are reported: a service has a name.
+fn any_reported() -> Option<ServiceKey> {
+    Some(ServiceKey::default())
+}
 
 /// Works that ask for slices or hold them, of all members.
 pub fn index_works(works: &Mirror) -> Index<SliceWorkKey> {
     works.index(|work| {
-        let wanted = wanted_by(work);
-        let any = (!wanted.is_empty()).then_some(None);
-        let services = wanted.into_iter().map(|(_, service)| service).chain(collected_for(work)).map(Some);
+        let (wanted, reported) = (wanted_by(work), collected_for(work));
+        let any = [(!wanted.is_empty()).then_some(None), (!reported.is_empty()).then(any_reported)];
+        let services = wanted.into_iter().map(|(_, service)| service).chain(reported).map(Some);
         let mut keys: Vec<SliceWorkKey> =
-            services.chain(any).map(|service| (work.namespace().to_owned(), service)).collect();
+            services.chain(any.into_iter().flatten()).map(|service| (work.namespace().to_owned(), service)).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -194,12 +199,10 @@ pub async fn run(member: Arc<Member>, cancel: CancellationToken) {
 
 /// At the start, also services whose slices are reported though nothing asks for them any more.
 fn wake_reported(member: &Member) {
-    let works = &member.plane.works;
-    works.each_within(&member.execution_namespace, |work| {
-        for service in collected_for(work) {
-            member.collection.queue.add_now(service, Priority::LOW);
-        }
-    });
+    let reported = member.plane.slice_works.list(&(member.execution_namespace.clone(), any_reported()));
+    for service in reported.iter().flat_map(|work| collected_for(work)) {
+        member.collection.queue.add_now(service, Priority::LOW);
+    }
     wake_all(member);
 }
 

@@ -58,6 +58,8 @@ pub struct Plane {
     pub works: Mirror,
     /// Works that ask for EndpointSlices or hold them.
     pub slice_works: Index<SliceWorkKey>,
+    /// Works that others need in the member first, by namespace.
+    pub ground_works: Index<String>,
     /// The Cluster of this member at least.
     pub clusters: Mirror,
     pub interpreter: interpreter_runtime::SharedInterpreter,
@@ -194,7 +196,7 @@ impl Member {
     }
 
     /// A work of this member has changed or is new.
-    pub fn work_changed(&self, before: Option<&Object>, now: Option<&Object>, is_initial: bool) {
+    pub fn work_changed(&self, before: Option<&Object>, now: Option<&Object>) {
         let Some(work) = now.or(before) else { return };
         self.collection.work_changed(before, now);
         let is_news = match (before, now) {
@@ -207,7 +209,8 @@ impl Member {
             _ => true,
         };
         if is_news {
-            self.queue.add_now(work.name().to_owned(), priority(work, is_initial));
+            let priority = if is_ground(work) { Priority::HIGH } else { Priority::NORMAL };
+            self.queue.add_now(work.name().to_owned(), priority);
         }
     }
 
@@ -231,9 +234,11 @@ impl Member {
 
     /// Looks at every work of the member again.
     pub fn wake_all(&self) {
-        for work in self.plane.works.list_within(&self.execution_namespace) {
-            self.queue.forget(&work.name().to_owned());
-            self.queue.add_now(work.name().to_owned(), priority(&work, true));
+        let ground: HashSet<ObjectKey> = self.plane.ground_works.keys(&self.execution_namespace).into_iter().collect();
+        for key in self.plane.works.keys_within(&self.execution_namespace) {
+            let priority = if ground.contains(&key) { Priority::HIGH } else { Priority::LOW };
+            self.queue.forget(&key.name);
+            self.queue.add_now(key.name, priority);
         }
     }
 
@@ -290,11 +295,12 @@ fn has_new_finalizers(before: &Object, now: &Object) -> bool {
 }
 
 /// Others need namespaces and definitions to be there first.
-fn priority(work: &Object, is_initial: bool) -> Priority {
-    let is_ground = |kind: &str| matches!(kind, "Namespace" | "CustomResourceDefinition");
-    match manifest::manifests(work).next().map(|manifest| manifest.kind()) {
-        Some(kind) if is_ground(kind) => Priority::HIGH,
-        _ if is_initial => Priority::LOW,
-        _ => Priority::NORMAL,
-    }
+fn is_ground(work: &Object) -> bool {
+    let kind = manifest::manifests(work).next().map(|manifest| manifest.kind());
+    kind.is_some_and(|kind| matches!(kind, "Namespace" | "CustomResourceDefinition"))
+}
+
+/// The works that go first, by namespace.
+pub fn index_ground_works(works: &Mirror) -> Index<String> {
+    works.index(|work| if is_ground(work) { vec![work.namespace().to_owned()] } else { Vec::new() })
 }

@@ -1,6 +1,6 @@
 //! All members that are synced from here: started, changed and stopped as their Clusters and secrets come, change and go.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::cluster::{CLUSTERS, ClusterSpec, SecretReference, SyncMode};
@@ -14,14 +14,15 @@ use parking_lot::{Mutex, RwLock};
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{
-    Change, Clock, Index, Mirror, MirrorSpec, Mirrors, ObjectKey, Outcome, Priority, ReconcileError, WorkQueue,
+    Change, Clock, Index, Mirror, MirrorSpec, Mirrors, ObjectKey, Outcome, Priority, ReconcileError, Subscription,
+    WorkQueue,
 };
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::LinkError;
-use crate::member::{Member, Plane, Recorders};
+use crate::member::{Member, Plane, Recorders, index_ground_works};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
 use crate::{collect, connect, removal, workers};
@@ -57,6 +58,7 @@ pub async fn run_with(deps: PushDeps, connect: Arc<Connect>, cancel: Cancellatio
     let works = deps.mirrors.packed(&WORKS.gvr());
     let plane = Plane {
         slice_works: collect::index_works(&works),
+        ground_works: index_ground_works(&works),
         works,
         clusters: deps.mirrors.of(&CLUSTERS.gvr()),
         client: deps.mirrors.client().clone(),
@@ -87,10 +89,17 @@ pub async fn run_with(deps: PushDeps, connect: Arc<Connect>, cancel: Cancellatio
         clusters: Arc::default(),
         cancel: cancel.clone(),
     });
+    // A member that starts looks at all works there are by then.
+    let (works, changes) = manager.plane.works.subscribe_with_keys();
+    let spaces: BTreeSet<String> = works.into_iter().map(|work| work.namespace).collect();
+    for cluster in spaces.iter().filter_map(|space| names::cluster_of_execution_namespace(space)) {
+        // Its Cluster may be gone.
+        manager.clusters.add_now(cluster.to_owned(), Priority::LOW);
+    }
     let reconciler = Arc::clone(&manager);
     let reconcile = move |name: String| Arc::clone(&reconciler).reconcile(name);
     // The mirrors may outlive this component.
-    let following = async { tokio::join!(manager.follow_clusters(), manager.follow_works()) };
+    let following = async { tokio::join!(manager.follow_clusters(), manager.follow_works(changes)) };
     let following = cancel.run_until_cancelled(following);
     let members = workers::run("member-sync", Arc::clone(&manager.clusters), CHANGES_MAX, cancel.clone(), reconcile);
     tokio::join!(members, following);
@@ -160,12 +169,11 @@ impl Manager {
         }
     }
 
-    async fn follow_works(&self) {
-        let mut changes = self.plane.works.subscribe();
-        while let Some(Change { key, before, now, is_initial }) = changes.next().await {
+    async fn follow_works(&self, mut changes: Subscription) {
+        while let Some(Change { key, before, now, .. }) = changes.next().await {
             let Some(cluster) = names::cluster_of_execution_namespace(&key.namespace) else { continue };
             match self.member(cluster) {
-                Some(member) => member.work_changed(before.as_deref(), now.as_deref(), is_initial),
+                Some(member) => member.work_changed(before.as_deref(), now.as_deref()),
                 // No other task may be left to end it.
                 None if now.is_some_and(|work| work.is_deleting()) => {
                     self.clusters.add_now(cluster.to_owned(), Priority::NORMAL);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::collect;
 use crate::gate::Gate;
-use crate::member::{Member, Plane, Recorders};
+use crate::member::{Member, Plane, Recorders, index_ground_works};
 use crate::settings::Settings;
 use crate::status::threshold::Threshold;
 
@@ -41,6 +41,7 @@ pub async fn run_member(deps: MemberDeps, cancel: CancellationToken) {
     let works = Mirror::start(deps.plane.clone(), works, cancel.clone());
     let plane = Plane {
         slice_works: collect::index_works(&works),
+        ground_works: index_ground_works(&works),
         works,
         clusters: Mirror::start(deps.plane.clone(), own, cancel.clone()),
         client: deps.plane,
@@ -61,7 +62,8 @@ pub async fn run_member(deps: MemberDeps, cancel: CancellationToken) {
         () = synced => {}
     }
     let thresholds = Threshold::new(plane.settings.success_threshold, plane.settings.failure_threshold);
-    let (works, clusters) = (plane.works.subscribe(), plane.clusters.subscribe());
+    // The member looks at all works at its start.
+    let (works, clusters) = (plane.works.subscribe_to_changes(), plane.clusters.subscribe());
     let member = Member::new(plane, &deps.cluster, deps.member, None, Arc::new(Mutex::new(thresholds)), cancel);
     tokio::join!(Arc::clone(&member).run(), follow(&member, works, clusters));
 }
@@ -71,8 +73,8 @@ async fn follow(member: &Member, mut works: reconcile::Subscription, mut cluster
     loop {
         tokio::select! {
             change = works.next() => {
-                let Some(Change { before, now, is_initial, .. }) = change else { return };
-                member.work_changed(before.as_deref(), now.as_deref(), is_initial);
+                let Some(Change { before, now, .. }) = change else { return };
+                member.work_changed(before.as_deref(), now.as_deref());
             }
             change = clusters.next() => {
                 let Some(Change { before, now, .. }) = change else { return };

@@ -24,7 +24,7 @@ pub async fn commit_object(
     desired: &Object,
     field_manager: &str,
 ) -> Result<Committed, Status> {
-    let patch = merge_difference(&writable(current), &writable(desired));
+    let patch = map_difference(current.as_map(), desired.as_map(), Part::Root).map(Value::Object);
     commit(client, target, current, patch, field_manager).await
 }
 
@@ -56,43 +56,59 @@ async fn commit(
     Ok(Committed::Written(written))
 }
 
-/// The parts a controller writes to the main resource: all except status and server-managed metadata.
-fn writable(object: &Object) -> Value {
-    let mut value = object.to_value();
-    if let Some(root) = value.as_object_mut() {
-        root.remove("status");
-        if let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) {
-            for field in
-                ["resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"]
-            {
-                metadata.remove(field);
-            }
+/// A map of the object whose entries are not all a controller's to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Root,
+    Metadata,
+    Other,
+}
+
+impl Part {
+    /// Reports whether the main resource takes the entry: all except status and server-managed metadata.
+    fn has(self, key: &str) -> bool {
+        match self {
+            Self::Root => key != "status",
+            Self::Metadata => !matches!(
+                key,
+                "resourceVersion" | "uid" | "generation" | "creationTimestamp" | "deletionTimestamp" | "managedFields"
+            ),
+            Self::Other => true,
         }
     }
-    value
+
+    fn below(self, key: &str) -> Self {
+        if self == Self::Root && key == "metadata" { Self::Metadata } else { Self::Other }
+    }
 }
 
 /// The merge patch that turns `from` into `to`; `None` if they are equal.
 pub fn merge_difference(from: &Value, to: &Value) -> Option<Value> {
+    difference(from, to, Part::Other)
+}
+
+fn difference(from: &Value, to: &Value, part: Part) -> Option<Value> {
     match (from, to) {
-        (Value::Object(from), Value::Object(to)) => {
-            let mut patch = Map::new();
-            for key in from.keys().filter(|key| !to.contains_key(*key)) {
-                patch.insert(key.clone(), Value::Null);
-            }
-            for (key, value) in to {
-                let difference = match from.get(key) {
-                    Some(old) => merge_difference(old, value),
-                    None => Some(value.clone()),
-                };
-                if let Some(difference) = difference {
-                    patch.insert(key.clone(), difference);
-                }
-            }
-            (!patch.is_empty()).then_some(Value::Object(patch))
-        }
+        (Value::Object(from), Value::Object(to)) => map_difference(from, to, part).map(Value::Object),
         (from, to) => (from != to).then(|| to.clone()),
     }
+}
+
+fn map_difference(from: &Map<String, Value>, to: &Map<String, Value>, part: Part) -> Option<Map<String, Value>> {
+    let mut patch = Map::new();
+    for key in from.keys().filter(|key| part.has(key) && !to.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in to.iter().filter(|(key, _)| part.has(key)) {
+        let changed = match from.get(key) {
+            Some(old) => difference(old, value, part.below(key)),
+            None => Some(value.clone()),
+        };
+        if let Some(changed) = changed {
+            patch.insert(key.clone(), changed);
+        }
+    }
+    (!patch.is_empty()).then_some(patch)
 }
 
 #[cfg(test)]

@@ -54,19 +54,39 @@ type MapFn<K> = Box<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
 /// A mirror, and the mapping of its changes to keys.
 pub struct Source<K> {
     mirror: Mirror,
+    existing: Existing<K>,
     map: MapFn<K>,
+}
+
+/// What the objects mean that exist at the start.
+enum Existing<K> {
+    /// The same as changes.
+    Mapped,
+    Nothing,
+    /// Each means a key, whatever its content.
+    Keys(fn(ObjectKey) -> K),
 }
 
 impl<K> Source<K> {
     pub fn new(mirror: &Mirror, map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static) -> Self {
-        Self { mirror: mirror.clone(), map: Box::new(map) }
+        Self { mirror: mirror.clone(), existing: Existing::Mapped, map: Box::new(map) }
+    }
+
+    /// For a mapping to which objects that exist at the start mean nothing: they need not be decoded for it.
+    pub fn changes(mirror: &Mirror, map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static) -> Self {
+        Self { existing: Existing::Nothing, ..Self::new(mirror, map) }
     }
 }
 
 impl Source<ObjectKey> {
+    /// For a mapping that enqueues every object that exists at the start: they need not be decoded for it.
+    pub fn all_existing(mirror: &Mirror, map: impl Fn(&Change) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+        Self { existing: Existing::Keys(std::convert::identity), ..Self::new(mirror, map) }
+    }
+
     /// Enqueues the changed object itself.
     pub fn each(mirror: &Mirror) -> Self {
-        Self::new(mirror, |change| vec![change.key.clone()])
+        Self::all_existing(mirror, |change| vec![change.key.clone()])
     }
 
     /// Enqueues the owning controller of the given kind; also the previous owner if it changed.
@@ -241,7 +261,17 @@ pub fn ending_of(result: &Result<Outcome, ReconcileError>) -> Ending {
 
 /// Moves changes of one mirror into the queue, at the queue's pace.
 async fn pump<K: Clone + Eq + Hash>(source: Source<K>, queue: Arc<WorkQueue<K>>) {
-    let mut changes = source.mirror.subscribe();
+    let mut changes = match source.existing {
+        Existing::Mapped => source.mirror.subscribe(),
+        Existing::Nothing => source.mirror.subscribe_to_changes(),
+        Existing::Keys(key_of) => {
+            let (keys, changes) = source.mirror.subscribe_with_keys();
+            for key in keys {
+                queue.add(key_of(key), Priority::LOW).await;
+            }
+            changes
+        }
+    };
     while let Some(change) = changes.next().await {
         let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
         for key in (source.map)(&change) {

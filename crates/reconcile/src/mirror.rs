@@ -233,6 +233,11 @@ impl Mirror {
         kept.iter().map(Kept::object).collect()
     }
 
+    /// The keys of the objects in a namespace, without decoding the objects.
+    pub fn keys_within(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.shared.store.read().keys_within(namespace)
+    }
+
     /// Visits the objects in a namespace one by one, so that packed objects are not all decoded at once.
     pub fn each_within(&self, namespace: &str, mut look: impl FnMut(&Arc<Object>)) {
         let kept = self.shared.store.read().list_within(namespace);
@@ -352,6 +357,17 @@ impl Mirror {
     /// Delivers every existing object, and then every change. A slow reader misses intermediate states but no key.
     pub fn subscribe(&self) -> Subscription {
         Subscription::new(&mut self.shared.store.write())
+    }
+
+    /// Delivers every change from now on. For subscribers to which existing objects mean nothing: to deliver thousands of
+    /// them is most of the work of a start.
+    pub fn subscribe_to_changes(&self) -> Subscription {
+        self.subscribe_with_keys().1
+    }
+
+    /// The same, with the keys of the objects that exist.
+    pub fn subscribe_with_keys(&self) -> (Vec<ObjectKey>, Subscription) {
+        Subscription::of_changes(&mut self.shared.store.write())
     }
 
     /// The API reference of an object in this mirror, for writes.

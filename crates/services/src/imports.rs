@@ -49,7 +49,7 @@ pub async fn run(plane: Arc<ServicePlane>, cancel: CancellationToken) {
     let by_binding = Arc::clone(&controller);
     let sources = vec![
         Source::new(&controller.plane.works, of_work),
-        Source::new(&controller.bindings, move |change| by_binding.of_binding(change)),
+        Source::changes(&controller.bindings, move |change| by_binding.of_binding(change)),
         Source::new(&controller.slices, move |change| {
             [&change.before, &change.now].into_iter().flatten().filter_map(|slice| work_of(slice)).collect()
         }),
@@ -75,7 +75,7 @@ impl Imports {
         let Some(binding) = change.now.as_ref().or(change.before.as_ref()) else { return Vec::new() };
         let is_same = matches!((&change.before, &change.now), (Some(before), Some(now))
             if before.generation() == now.generation() && before.is_deleting() == now.is_deleting());
-        if change.is_initial || is_same || binding.str_at(&["spec", "resource", "kind"]) != SERVICE_EXPORTS.kind {
+        if is_same || binding.str_at(&["spec", "resource", "kind"]) != SERVICE_EXPORTS.kind {
             return Vec::new();
         }
         let name = binding.str_at(&["spec", "resource", "name"]).to_owned();

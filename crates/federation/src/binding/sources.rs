@@ -70,8 +70,12 @@ impl Detector {
         if !is_specification_changed(before, now) {
             return None;
         }
-        let is_by_karmada = self.is_held_lazily(now) && is_changed_by_karmada_only(before, now);
-        Some(if is_by_karmada { Cause::Karmada } else { Cause::Changed })
+        let is_by_karmada = is_changed_by_karmada_only(before, now);
+        Some(match is_by_karmada {
+            true if self.is_held_lazily(now) => Cause::Karmada,
+            true if Claim::of(before).is_none() && Claim::of(now).is_some() => Cause::Claimed,
+            _ => Cause::Changed,
+        })
     }
 
     fn is_held_lazily(&self, template: &Object) -> bool {
@@ -158,7 +162,7 @@ impl Detector {
 pub fn binding_sources(detector: &Arc<Detector>) -> Vec<Source<Template>> {
     let source = |mirror: &Mirror| {
         let detector = Arc::clone(detector);
-        Source::new(mirror, move |change| {
+        Source::changes(mirror, move |change| {
             let gone = change.before.as_ref().filter(|_| change.now.is_none());
             gone.and_then(|binding| detector.template_left_behind(binding)).into_iter().collect()
         })

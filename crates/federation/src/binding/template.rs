@@ -20,12 +20,23 @@ use crate::templates::Template;
 
 impl Detector {
     pub async fn reconcile_template(self: Arc<Self>, template: Template) -> Result<Outcome, ReconcileError> {
-        let cause = self.causes.lock().take(&template);
+        let queued_for = self.causes.lock().take(&template);
+        let cause = match queued_for {
+            Cause::Claimed if self.follows_claim(&template) => return Ok(Outcome::Done),
+            Cause::Claimed => Cause::Changed,
+            cause => cause,
+        };
         let result = self.propagate(&template, cause).await;
         if !matches!(result, Ok(Outcome::Done)) {
             self.causes.lock().note(&template, cause);
         }
         result
+    }
+
+    /// Reports whether the template is as an own claim left it. Its binding was written with the claim.
+    fn follows_claim(&self, template: &Template) -> bool {
+        let shown = self.plane.templates.mirror(&template.gvk()).and_then(|mirror| mirror.get(&template.key()));
+        shown.is_some_and(|object| self.causes.lock().take_claim(template, object.resource_version()))
     }
 
     async fn propagate(&self, template: &Template, cause: Cause) -> Result<Outcome, ReconcileError> {
@@ -141,6 +152,9 @@ impl Detector {
         // A template that was just claimed for the first time has no binding, as a rule.
         let is_new = Claim::holder(object).is_none() && !Arc::ptr_eq(object, &claimed);
         let applied = self.commit_binding(desired, policy, cause, is_new).await?;
+        if !Arc::ptr_eq(object, &claimed) && !matches!(applied, Applied::Blocked(_)) {
+            self.causes.lock().note_claim(&Template::of(&claimed), claimed.resource_version());
+        }
         if applied == Applied::Changed && is_replicas {
             let message = "Get replicas of resource template successfully.";
             self.recorder.normal(&*claimed, "GetReplicasSucceed", message);

@@ -13,7 +13,9 @@ use object::time::format_seconds;
 use object::{Object, conditions};
 use propagation::rollup;
 use propagation::works::BindingRef;
-use reconcile::{Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_status};
+use reconcile::{
+    Change, Committed, Controller, ObjectKey, Outcome, Priority, ReconcileError, Source, Subscription, commit_status,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::bindings::{Recorders, binding_of_work, check_scope, mirror_of, title, works_of};
@@ -39,8 +41,11 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         () = async { plane.templates.listed().await; plane.works.synced().await; } => {}
     }
     let controller = Controller::new("binding-status").observed_by(&plane.metrics.controllers);
-    let pump = tokio::spawn(pump_works(plane.clone(), controller.clone(), cancel.clone()));
-    let sources = vec![Source::new(&plane.bindings, of_binding), Source::new(&plane.cluster_bindings, of_binding)];
+    // From before the bindings are looked at, which all are at the start: nothing is missed in between.
+    let changes = plane.works.subscribe_to_changes();
+    let pump = tokio::spawn(pump_works(changes, controller.clone(), cancel.clone()));
+    let sources = [&plane.bindings, &plane.cluster_bindings].map(|mirror| Source::all_existing(mirror, of_binding));
+    let sources = Vec::from(sources);
     let workers = plane.settings.rollup_workers;
     let reconcile = move |key| {
         let context = Arc::clone(&context);
@@ -52,8 +57,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 }
 
 /// Works whose status changed or that are gone concern their binding, a moment later.
-async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel: CancellationToken) {
-    let mut changes = plane.works.subscribe();
+async fn pump_works(mut changes: Subscription, controller: Controller<ObjectKey>, cancel: CancellationToken) {
     loop {
         let change = tokio::select! {
             () = cancel.cancelled() => return,
@@ -61,15 +65,13 @@ async fn pump_works(plane: Arc<Plane>, controller: Controller<ObjectKey>, cancel
         };
         let Some(change) = change else { return };
         if let Some(binding) = of_work(&change) {
-            // Works of the first list may have changed during downtime, but new changes have priority.
-            let priority = if change.is_initial { Priority::LOW } else { Priority::NORMAL };
             // As many keys as there are bindings wait at most.
-            controller.queue().add_after(binding, GATHER_FOR, priority);
+            controller.queue().add_after(binding, GATHER_FOR, Priority::NORMAL);
         }
     }
 }
 
-/// A binding that was scheduled: once at the start, when its template changed, whose status may have to follow, and when
+/// A binding that was scheduled: when it is new, when its template changed, whose status may have to follow, and when
 /// what kept it from being fully applied may be gone without a word from any work.
 fn of_binding(change: &Change) -> Vec<ObjectKey> {
     let Some(now) = &change.now else { return Vec::new() };
@@ -120,6 +122,11 @@ impl Context {
         }
         let spec: BindingSpec = api::read(&binding)?;
         let works = works_of(&self.plane, BindingRef::of(&binding));
+        let has_status = binding.get(&["status", "aggregatedStatus"]).is_some();
+        if works.is_empty() && !has_status && binding.str_at(&["status", "lastScheduledTime"]).is_empty() {
+            // It was neither scheduled nor delivered.
+            return Ok(Outcome::Done);
+        }
         let items = rollup::aggregate(works.iter().map(Arc::as_ref), &spec.resource)?;
         self.commit_binding(&key, &binding, &spec, &items).await?;
         self.commit_template(&key, &spec, &items).await

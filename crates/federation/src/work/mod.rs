@@ -15,7 +15,7 @@ use cluster_client::{DeleteOptions, Patch, Preconditions, WriteOptions};
 use object::{Object, Status};
 use propagation::binding_scope::ScopeError;
 use propagation::works::{self, BindingRef};
-use reconcile::{Controller, ObjectKey, Outcome, ReconcileError, Recorder, Source};
+use reconcile::{Controller, Mirror, ObjectKey, Outcome, ReconcileError, Recorder, Source};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -65,12 +65,16 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 fn sources(context: &Arc<Context>) -> Vec<Source<ObjectKey>> {
     let plane = &context.plane;
     let of_works = Arc::clone(plane);
+    let bindings = |mirror: &Mirror| {
+        let plane = Arc::clone(plane);
+        Source::all_existing(mirror, move |change| triggers::of_binding(&plane, change))
+    };
     let of_policies = [Arc::clone(context), Arc::clone(context)];
     let [namespaced, cluster_wide] = of_policies;
     vec![
-        Source::new(&plane.bindings, triggers::of_binding),
-        Source::new(&plane.cluster_bindings, triggers::of_binding),
-        Source::new(&plane.works, move |change| triggers::of_work(&of_works, change)),
+        bindings(&plane.bindings),
+        bindings(&plane.cluster_bindings),
+        Source::changes(&plane.works, move |change| triggers::of_work(&of_works, change)),
         Source::new(&plane.overrides, move |change| {
             namespaced.policies.forget(&change.key);
             triggers::of_policy(&namespaced.plane, change)

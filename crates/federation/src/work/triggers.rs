@@ -8,15 +8,22 @@ use api::work::BindingSpec;
 use object::Object;
 use propagation::overrides::OverridePolicy;
 use propagation::policy_selector::Selector;
-use propagation::works;
+use propagation::works::{self, BindingRef};
 use reconcile::{Change, ObjectKey};
 
-use crate::bindings::{binding_of_work, kind_key, mirror_of};
+use crate::bindings::{binding_of_work, finalizer_of, kind_key, mirror_of};
 use crate::plane::Plane;
 use crate::templates::Template;
 
-/// A binding whose spec changed, or that goes away. What others write into its status is of no concern.
-pub fn of_binding(change: &Change) -> Vec<ObjectKey> {
+/// A binding whose spec changed, or that goes away. What others write into its status is of no concern, and neither is a
+/// new binding that waits for the scheduler.
+pub fn of_binding(plane: &Plane, change: &Change) -> Vec<ObjectKey> {
+    if let (None, Some(new)) = (&change.before, &change.now)
+        && is_unscheduled(new)
+        && plane.works_by_binding.keys(BindingRef::of(new).id).is_empty()
+    {
+        return Vec::new();
+    }
     let is_same = match (&change.before, &change.now) {
         (Some(before), Some(now)) => {
             before.generation() == now.generation()
@@ -26,6 +33,15 @@ pub fn of_binding(change: &Change) -> Vec<ObjectKey> {
         _ => false,
     };
     if is_same { Vec::new() } else { vec![change.key.clone()] }
+}
+
+/// Reports whether there is nothing to deliver yet and nothing to clean up.
+fn is_unscheduled(binding: &Object) -> bool {
+    let targets: [&[&str]; 3] = [&["spec", "clusters"], &["spec", "requiredBy"], &["spec", "gracefulEvictionTasks"]];
+    let finalizer = finalizer_of(&ObjectKey::of(binding));
+    !binding.is_deleting()
+        && binding.has_finalizer(finalizer)
+        && targets.iter().all(|path| binding.items(path).is_empty())
 }
 
 /// A work that is gone though its binding means its member: it is made again. Or its binding waited for its end.

@@ -31,7 +31,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let mut sources = vec![Source::each(&plane.clusters), Source::new(&plane.namespaces, cluster_of_lost_space)];
     for mirror in &plane.bindings {
         let plane = Arc::clone(&plane);
-        sources.push(Source::new(mirror, move |change| released_clusters(&plane, change)));
+        sources.push(Source::changes(mirror, move |change| released_clusters(&plane, change)));
     }
     let workers = plane.settings.concurrent_cluster_syncs;
     let lifecycle = Arc::new(Lifecycle { plane, events, removals: Mutex::default() });

@@ -35,7 +35,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
     let quotas = count.quotas.clone();
     let sources = vec![
         Source::new(&count.quotas, quotas_with_new_limits),
-        Source::new(&count.plane.bindings[0], move |change| {
+        Source::changes(&count.plane.bindings[0], move |change| {
             let is_gone = change.now.is_none() && !quotas.is_empty();
             let quotas = if is_gone { quotas.list_within(&change.key.namespace) } else { Vec::new() };
             quotas.iter().map(|quota| ObjectKey::of(quota)).collect()

@@ -33,7 +33,8 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
         events: plane.recorder(COMPONENT, &cancel),
         plane,
     });
-    let sources = vec![Source::each(&context.quotas), Source::new(context.parts.mirror(), quotas_of_reported_parts)];
+    let sources =
+        vec![Source::each(&context.quotas), Source::changes(context.parts.mirror(), quotas_of_reported_parts)];
     let controller = Controller::new(COMPONENT).observed_by(&context.plane.metrics.controllers);
     let reconcile = move |key: ObjectKey| reconcile(Arc::clone(&context), key);
     controller.run(sources, WORKERS, cancel, reconcile).await;
@@ -42,7 +43,7 @@ pub async fn run(plane: Arc<Plane>, cancel: CancellationToken) {
 fn quotas_of_reported_parts(change: &Change) -> Vec<ObjectKey> {
     let status = |work: &Option<Arc<Object>>| work.as_ref().map(|work| work.get(&["status"]).cloned());
     // At the start every quota is looked at anyway.
-    if change.is_initial || status(&change.before) == status(&change.now) {
+    if status(&change.before) == status(&change.now) {
         return Vec::new();
     }
     let work = change.now.as_ref().or(change.before.as_ref());

@@ -95,9 +95,16 @@ impl Store {
     }
 
     pub fn list_within(&self, namespace: &str) -> Vec<Kept> {
+        self.within(namespace).map(|(_, kept)| kept.clone()).collect()
+    }
+
+    pub fn keys_within(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.within(namespace).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a Kept)> {
         let start = ObjectKey::new(namespace, "");
-        let within = self.objects.range(start..).take_while(|(key, _)| key.namespace == namespace);
-        within.map(|(_, kept)| kept.clone()).collect()
+        self.objects.range(start..).take_while(move |(key, _)| key.namespace == namespace)
     }
 
     pub fn len(&self) -> usize {

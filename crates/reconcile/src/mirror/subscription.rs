@@ -99,6 +99,14 @@ impl Subscription {
         Self { subscriber }
     }
 
+    /// Without the existing objects; their keys are returned.
+    pub fn of_changes(store: &mut Store) -> (Vec<ObjectKey>, Self) {
+        let subscriber = Arc::new(Subscriber::default());
+        subscriber.pending.lock().is_closed = store.is_closed();
+        let keys = store.subscribe(&subscriber).map(|(key, _)| key.clone()).collect();
+        (keys, Self { subscriber })
+    }
+
     /// The next change; `None` once the mirror has ended and all was read.
     pub async fn next(&mut self) -> Option<Change> {
         loop {
