@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::annotations::{self, Mode};
 use crate::instance::resource_name;
 
+/// Validity of certificates that `flotilla server` issues for itself.
+const LEAF_DAYS: std::ops::RangeInclusive<i64> = 1..=3650;
+
 /// An etcd that others run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalEtcd {
@@ -72,6 +75,10 @@ pub fn read(instance: &Object, mode: Mode) -> SpecReading {
         if instance.get(&["spec", "components"]).is_some() || instance.get(&["spec", "featureGates"]).is_some() {
             let why = "has no effect: an imported control plane is configured where it runs";
             reading.ignore(&root.child("components"), why);
+        }
+        if instance.get(&["spec", "customCertificate"]).is_some() {
+            let why = "has no effect: an imported control plane has its own certificates";
+            reading.ignore(&root.child("customCertificate"), why);
         }
         reading.plane.flags.clear();
         return reading;
@@ -145,8 +152,14 @@ fn read_certificates(reading: &mut SpecReading, instance: &Object, path: &FieldP
             reading.plane.ca_secret = Some(name.to_owned());
         }
     }
-    if instance.get(&["spec", "customCertificate", "leafCertValidityDays"]).is_some() {
-        reading.ignore(&path.child("leafCertValidityDays"), "has no effect yet: certificates are valid for one year");
+    if let Some(days) = instance.i64_at(&["spec", "customCertificate", "leafCertValidityDays"]) {
+        match LEAF_DAYS.contains(&days) {
+            true => reading.flag("leaf-cert-validity-days", days),
+            false => {
+                let text = format!("must be {} to {}", LEAF_DAYS.start(), LEAF_DAYS.end());
+                reading.refuse(FieldError::invalid(path.child("leafCertValidityDays"), days, text));
+            }
+        }
     }
 }
 

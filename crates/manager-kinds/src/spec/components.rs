@@ -172,8 +172,8 @@ fn read_api_server(reading: &mut SpecReading, instance: &Object, path: &FieldPat
     let at = |field: &'static str| ["spec", "components", "karmadaAPIServer", field];
     reading.plane.has_own_port = matches!(instance.str_at(&at("serviceType")), "NodePort" | "LoadBalancer");
     let subnet = instance.str_at(&at("serviceSubnet"));
-    if !subnet.is_empty() && subnet != "10.96.0.0/12" {
-        reading.ignore(&path.child("serviceSubnet"), "has no effect yet: the subnet of services is fixed");
+    if !subnet.is_empty() {
+        reading.flag("service-cluster-ip-range", subnet);
     }
     for field in ["loadBalancerClass", "serviceAnnotations"] {
         if instance.get(&at(field)).is_some() {

@@ -59,6 +59,9 @@ impl Component {
                 "oidc-groups-claim",
                 "oidc-groups-prefix",
                 "oidc-required-claim",
+                "oidc-signing-algs",
+                "tls-min-version",
+                "tls-cipher-suites",
             ],
             Self::ControllerManager => &[
                 "controllers",

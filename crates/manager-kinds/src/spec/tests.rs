@@ -57,7 +57,9 @@ fn each_field_has_a_verdict() {
         |namespace: &str| json!({"customCertificate": {"apiServerCACert": {"namespace": namespace, "name": "ca"}}});
     check(ca("karmada-system"), "", &[], &[]);
     check(ca("kube-system"), "", &[], &["namespace of the instance"]);
-    check(json!({"customCertificate": {"leafCertValidityDays": 30}}), "", &["one year"], &[]);
+    let days = |days: i64| json!({"customCertificate": {"leafCertValidityDays": days}});
+    check(days(30), "--leaf-cert-validity-days=30", &[], &[]);
+    check(days(3651), "", &[], &["must be 1 to 3650"]);
 }
 
 #[test]
@@ -73,6 +75,8 @@ fn components_are_translated_ignored_or_refused() {
     check(component("karmadaAPIServer", json!({"certSANs": ["a.example"]})), "--tls-san=a.example", &[], &[]);
     check(component("karmadaAPIServer", json!({"replicas": 3})), "", &["runs once"], &[]);
     check(component("karmadaAPIServer", json!({"sidecarContainers": []})), "", &["no pod"], &[]);
+    let subnet = |text: &str| component("karmadaAPIServer", json!({"serviceSubnet": text}));
+    check(subnet("10.96.0.0/12"), "--service-cluster-ip-range=10.96.0.0/12", &[], &[]);
     check(
         component("karmadaControllerManager", json!({"controllers": ["*", "-hpa"]})),
         "--controllers=*,-hpa",
@@ -114,6 +118,9 @@ fn settings_of_an_imported_instance_have_no_effect() {
     let reading = read(&instance(spec), Mode::Imported);
     assert_eq!(reading.plane, PlaneSpec::default());
     assert!(reading.ignored[0].contains("configured where it runs"), "{:?}", reading.ignored);
+    let days = json!({"customCertificate": {"leafCertValidityDays": 30}});
+    let reading = read(&instance(days), Mode::Imported);
+    assert!(reading.plane.flags.is_empty() && reading.ignored[0].contains("its own certificates"), "{reading:?}");
 }
 
 #[test]
