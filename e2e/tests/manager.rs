@@ -108,6 +108,26 @@ fn every_field_is_honoured_warned_about_or_refused() {
     }
     let listed = text(&manager.kubectl(&["get", "karmadas", "-A", "-o", "name"]));
     assert_eq!(listed.trim(), "karmada.operator.karmada.io/east", "what is refused changes nothing");
+    networks_and_certificates_of_an_instance_are_its_own(&manager);
+}
+
+/// The subnet of services and the validity of certificates.
+fn networks_and_certificates_of_an_instance_are_its_own(manager: &ManagerProcess) {
+    let components = json!({"karmadaAPIServer": {"serviceSubnet": "10.77.0.0/16"}});
+    let spec = json!({"components": components, "customCertificate": {"leafCertValidityDays": 3}});
+    let applied = manager.apply(&karmada("own", json!({}), spec));
+    let said = text(&applied);
+    assert!(applied.status.success() && !said.contains("Warning"), "{said}");
+    manager.wait_for("own", "Completed");
+    let admin = manager.admin_kubeconfig("own");
+    let own = |arguments: &[&str]| kubectl(&admin, arguments);
+    assert!(own(&["create", "service", "clusterip", "web", "--tcp=80"]).status.success());
+    let address = text(&own(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"]));
+    assert!(address.starts_with("10.77."), "{address}");
+    let healthy = manager.flotilla(&["instance", "diagnose", "own"]);
+    assert!(healthy.status.success() && text(&healthy).contains("no problem was found"), "{}", text(&healthy));
+    let listed = text(&manager.flotilla(&["instance", "components", "own"]));
+    assert!(listed.contains("informer-sync") && listed.contains("controller"), "{listed}");
 }
 
 #[test]

@@ -200,6 +200,7 @@ const MATRIX: &[(&str, &str)] = &[
     ("clusters.manage", "POa"),
     ("objects.read", "POaevnmw"),
     ("objects.write", "POaenm"),
+    ("objects.promote", "POan"),
     ("secrets.read", "POaenm"),
     ("explain", "POaevnmw"),
     ("audit.read", "PUa"),

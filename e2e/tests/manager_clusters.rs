@@ -1,10 +1,11 @@
 //! The cluster inventory of the manager with real members: join, statistics, the member proxy, credentials.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::flotilla::programs;
+use e2e::agent::Agent;
+use e2e::flotilla::{binary, programs};
 use e2e::light_member::LightMember;
 use e2e::manager::{ManagerProcess, eventually, text};
 use serde_json::{Value, json};
@@ -65,6 +66,7 @@ fn a_cluster_of_the_inventory_is_joined_used_and_removed() {
     };
     eventually(LIMIT, joined, || manager.server.log());
     statistics_and_member_proxy_work(&manager, &endpoint);
+    an_object_of_the_member_is_promoted_without_a_restart(&manager, &member, &east);
 
     let refused = manager.flotilla(&["instance", "hibernate", "east"]);
     assert!(!refused.status.success() && text(&refused).contains("joined clusters"), "{}", text(&refused));
@@ -90,6 +92,103 @@ fn a_cluster_of_the_inventory_is_joined_used_and_removed() {
     };
     eventually(LIMIT, removed, || manager.server.log());
     hibernates_and_wakes(&manager);
+    a_pull_cluster_is_adopted_and_removed(&manager, &member, &east);
+}
+
+fn an_object_of_the_member_is_promoted_without_a_restart(
+    manager: &ManagerProcess,
+    member: &LightMember,
+    east: &dyn Fn(&[&str]) -> Output,
+) {
+    const BASE: &str = "/flotilla/manager/v1alpha1/instances/east";
+    let read = |path: &str| text(&manager.kubectl(&["get", "--raw", &format!("{BASE}/{path}")]));
+    let until = |what: &dyn Fn() -> (bool, String)| {
+        let check = || what().0.then_some(()).ok_or_else(|| what().1);
+        eventually(LIMIT, check, || manager.server.log());
+    };
+    member.expect_kubectl(&["create", "deployment", "legacy", "--image=nginx"]);
+    let pod = || member.ask(&["get", "pods", "-l=app=legacy", "-o=jsonpath={.items[*].metadata.uid}"]);
+    until(&|| (!pod().is_empty(), "no pod".to_owned()));
+    let before = pod();
+    let listed = || read("member-clusters/m1/promotable?namespace=default");
+    until(&|| (listed().contains("\"legacy\""), listed()));
+    assert!(!listed().contains("\"kubernetes\""), "{}", listed());
+    let path = "member-clusters/m1/namespaces/default/deployments/legacy";
+    let preview = read(&format!("{path}:previewPromotion"));
+    assert!(
+        preview.contains("PropagationPolicy") && !east(&["get", "deployment", "legacy"]).status.success(),
+        "{preview}"
+    );
+    let body = manager.directory.path().join("promote.json");
+    std::fs::write(&body, "{}").expect("written");
+    let (url, body) = (format!("{BASE}/{path}:promote"), body.display().to_string());
+    let promote = || manager.kubectl(&["create", "--raw", &url, "-f", &body]);
+    let promoted = promote();
+    assert!(promoted.status.success(), "{}", text(&promoted));
+    let label = || member.ask(&["get", "deployment", "legacy", r"-o=jsonpath={.metadata.labels.karmada\.io/managed}"]);
+    until(&|| (label() == "true", text(&east(&["get", "resourcebindings", "-o", "yaml"]))));
+    assert_eq!(pod(), before, "the pods were not replaced");
+    assert!(!promote().status.success(), "it is promoted once");
+    let matched = read("policies:match?apiVersion=apps%2Fv1&kind=Deployment&namespace=default&name=legacy");
+    assert!(matched.contains("\"chosen\":true"), "{matched}");
+    let timeline = read("timeline?apiVersion=apps%2Fv1&kind=Deployment&namespace=default&name=legacy");
+    assert!(timeline.contains("\"steps\""), "{timeline}");
+    for cluster in [&[][..], &["-C", "m1"]] {
+        let metrics = manager.flotilla(&[&["instance", "metrics", "east"], cluster].concat());
+        assert!(metrics.status.success() && text(&metrics).contains("apiserver_request_total"), "{}", text(&metrics));
+    }
+    assert!(east(&["delete", "propagationpolicies,deployments", "--all"]).status.success());
+}
+
+/// The cluster registers itself with a token of the manager, and the inventory takes it over.
+fn a_pull_cluster_is_adopted_and_removed(
+    manager: &ManagerProcess,
+    member: &LightMember,
+    east: &dyn Fn(&[&str]) -> Output,
+) {
+    let cluster = |instances: Value| {
+        json!({
+            "apiVersion": "manager.flotilla.dev/v1alpha1", "kind": "ManagedCluster", "metadata": {"name": "m1"},
+            "spec": {"mode": "Pull", "region": "eu", "labels": {"tier": "gold"}, "instances": instances},
+        })
+    };
+    assert!(manager.apply(&cluster(json!(["east"]))).status.success());
+    wait_for_condition(manager, "Ready", "WaitingForAgent");
+    let token = manager.flotilla(&["instance", "token", "east", "--cluster", "m1"]);
+    let command = text(&token);
+    assert!(token.status.success() && command.starts_with("flotilla register 127.0.0.1:"), "{command}");
+    let listed = text(&manager.flotilla(&["instance", "token", "east"]));
+    let secret = command.split_whitespace().nth(4).and_then(|token| token.split('.').nth(1)).expect("a token");
+    assert!(listed.contains("m1") && !listed.contains(secret), "{listed}");
+    let mut register = Command::new(binary());
+    register.args(command.split_whitespace().skip(1)).arg("--kubeconfig").arg(&member.kubeconfig);
+    let registered = register.stdin(Stdio::null()).output().expect("the program runs");
+    assert!(registered.status.success(), "{}", text(&registered));
+    let path = r#"-o=go-template={{index .data "karmada-kubeconfig" | base64decode}}"#;
+    let config = manager.directory.path().join("agent.config");
+    let kubeconfig = member.ask(&["-n=karmada-system", "get", "secret", "karmada-kubeconfig", path]);
+    std::fs::write(&config, kubeconfig).expect("written");
+    let agent = Agent::ours_outside(&config, ("m1", &member.kubeconfig), &[]);
+    wait_for_condition(manager, "Ready", "Joined");
+    wait_for_condition(manager, "CredentialsValid", "ManagedByAgent");
+    let shown = || {
+        let path = "jsonpath={.spec.region} {.metadata.labels.tier} {.spec.syncMode} {.status.conditions[?(@.type=='Ready')].status}";
+        let found = text(&east(&["get", "cluster", "m1", "-o", path]));
+        if found == "eu gold Pull True" { Ok(()) } else { Err(found) }
+    };
+    eventually(LIMIT, shown, || manager.server.log());
+    let healthy = manager.flotilla(&["instance", "diagnose", "east"]);
+    assert!(healthy.status.success(), "{}", text(&healthy));
+
+    // Without an instance the cluster leaves, and its agent's rights end.
+    assert!(manager.apply(&cluster(json!([]))).status.success());
+    wait_for_condition(manager, "Ready", "NotJoined");
+    assert!(text(&east(&["get", "clusters"])).contains("No resources found"));
+    let rights = text(&east(&["get", "clusterroles", "-o", "name"]));
+    assert!(!rights.contains("system:karmada:m1:agent"), "{rights}");
+    drop(agent);
+    let removed = manager.kubectl(&["delete", "managedcluster", "m1", "--timeout=20s"]);
+    assert!(removed.status.success(), "{}", text(&removed));
 }
 
 fn hibernates_and_wakes(manager: &ManagerProcess) {

@@ -1,7 +1,9 @@
 //! `flotilla instance`: instances of a manager.
 
 mod connection;
+mod insight;
 pub mod login;
+mod registration;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,6 +58,16 @@ enum InstanceCommand {
     Hibernate(NameArgs),
     /// Start a hibernating instance.
     Wake(NameArgs),
+    /// Print the problems of an instance, each with a step that helps.
+    Diagnose(insight::DiagnoseArgs),
+    /// List the checks and controllers of a control plane.
+    Components(NameArgs),
+    /// Print metrics of an instance or of one of its clusters, or the answer of its Prometheus to a query.
+    Metrics(insight::MetricsArgs),
+    /// Create, list or delete tokens with which clusters register themselves in pull mode.
+    Token(registration::TokenArgs),
+    /// List agents that wait for the approval of their certificate, or approve one.
+    Agents(registration::AgentsArgs),
     /// Back up the control plane of an instance into one file; runs on the machine of the manager.
     Backup(BackupArgs),
     /// Delete an instance; its data is kept for 7 days.
@@ -176,6 +188,11 @@ pub async fn run(console: &Console, args: InstanceArgs) -> anyhow::Result<()> {
             call(&client, &args.name, "wake").await?;
             Ok(console.line(format_args!("instance {} is awake", args.name))?)
         }
+        InstanceCommand::Diagnose(args) => insight::diagnose(console, &client, args).await,
+        InstanceCommand::Components(args) => insight::components(console, &client, &args.name).await,
+        InstanceCommand::Metrics(args) => insight::metrics(console, &client, args).await,
+        InstanceCommand::Token(args) => registration::token(console, &client, args).await,
+        InstanceCommand::Agents(args) => registration::agents(console, &client, args).await,
         InstanceCommand::Backup(args) => backup(console, &client, args).await,
         InstanceCommand::Delete(args) => delete(console, &client, args).await,
     }
@@ -187,9 +204,14 @@ fn target(name: &str) -> ResourceRef {
     ResourceRef::namespaced(&KARMADAS.gvr(), namespace, name)
 }
 
+/// The path of an instance in the manager's API.
+fn path_of(name: &str) -> String {
+    format!("/flotilla/manager/v1alpha1/instances/{}", cluster_client::escape(name))
+}
+
 /// Calls a verb of the manager's API on an instance.
 async fn call(client: &ClusterClient, name: &str, verb: &str) -> anyhow::Result<()> {
-    let path = format!("/flotilla/manager/v1alpha1/instances/{}:{verb}", cluster_client::escape(name));
+    let path = format!("{}:{verb}", path_of(name));
     connection::send(client, http::Method::POST, &path, Some(json!({}))).await?;
     Ok(())
 }
@@ -211,7 +233,12 @@ async fn list(console: &Console, client: &ClusterClient) -> anyhow::Result<()> {
         let ready = conditions::find(instance, "Ready").map_or("Unknown", |ready| ready.status()).to_owned();
         rows.push([name, status("mode"), status("phase"), ready, status("endpoint")]);
     }
-    let widths: Vec<usize> = (0..5).map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0)).collect();
+    print_columns(console, &rows)
+}
+
+/// Prints rows in columns that are as wide as needed.
+fn print_columns<const N: usize>(console: &Console, rows: &[[String; N]]) -> anyhow::Result<()> {
+    let widths: Vec<usize> = (0..N).map(|at| rows.iter().map(|row| row[at].len()).max().unwrap_or(0)).collect();
     for row in rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         console.line(cells.join("   ").trim_end())?;

@@ -594,6 +594,63 @@ pub struct PermissionEntry {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateBindingRequest {
+    #[prost(message, optional, tag = "1")]
+    #[serde(rename = "binding", skip_serializing_if = "Option::is_none")]
+    pub binding: ::core::option::Option<Binding>,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMyPermissionsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMyPermissionsResponse {
+    #[prost(string, repeated, tag = "1")]
+    #[serde(rename = "permissions")]
+    pub permissions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListWorkspaceResourcesRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "workspace")]
+    pub workspace: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListWorkspaceResourcesResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "resources")]
+    pub resources: ::prost::alloc::vec::Vec<WorkspaceResource>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WorkspaceResource {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "state")]
+    pub state: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AuditEntry {
     #[prost(string, tag = "1")]
     #[serde(rename = "id")]
@@ -1330,8 +1387,6 @@ pub struct CreateKubeconfigRequest {
         with = "crate::json::int64"
     )]
     pub expiration_seconds: i64,
-    /// path: below the manager's URL (default). host: the host NAME.instances.DOMAIN. server-name: the manager's URL with that name in the
-    /// TLS handshake. The last two need the manager's flag --instances-domain.
     #[prost(string, tag = "3")]
     #[serde(rename = "address")]
     pub address: ::prost::alloc::string::String,
@@ -1395,6 +1450,92 @@ pub struct RevokeKubeconfigRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListComponentsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListComponentsResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "components")]
+    pub components: ::prost::alloc::vec::Vec<Component>,
+    #[prost(message, optional, tag = "2")]
+    #[serde(
+        rename = "startTime",
+        alias = "start_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Component {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "type")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "ready")]
+    pub ready: bool,
+    #[prost(int64, tag = "4")]
+    #[serde(rename = "queueDepth", alias = "queue_depth", with = "crate::json::int64")]
+    pub queue_depth: i64,
+    #[prost(int64, tag = "5")]
+    #[serde(rename = "retries", with = "crate::json::int64")]
+    pub retries: i64,
+    #[prost(int64, tag = "6")]
+    #[serde(rename = "active", with = "crate::json::int64")]
+    pub active: i64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DiagnoseInstanceRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Diagnosis {
+    #[prost(bool, tag = "1")]
+    #[serde(rename = "healthy")]
+    pub healthy: bool,
+    #[prost(message, repeated, tag = "2")]
+    #[serde(rename = "findings")]
+    pub findings: ::prost::alloc::vec::Vec<Finding>,
+    #[prost(string, repeated, tag = "3")]
+    #[serde(rename = "unknown")]
+    pub unknown: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Finding {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "severity")]
+    pub severity: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "subject")]
+    pub subject: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "problem")]
+    pub problem: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "advice")]
+    pub advice: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1654,6 +1795,9 @@ pub struct ManagedCluster {
         skip_serializing_if = "Option::is_none"
     )]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(string, tag = "16")]
+    #[serde(rename = "mode")]
+    pub mode: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2128,6 +2272,188 @@ pub struct LabelValues {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchManagedClustersRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "filter")]
+    pub filter: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ManagedClusterEvent {
+    #[prost(enumeration = "ChangeType", tag = "1")]
+    #[serde(
+        rename = "type",
+        serialize_with = "crate::json::enumeration::serialize::<crate::messages::ChangeType, _>",
+        deserialize_with = "crate::json::enumeration::deserialize::<crate::messages::ChangeType, _>"
+    )]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "2")]
+    #[serde(rename = "cluster", skip_serializing_if = "Option::is_none")]
+    pub cluster: ::core::option::Option<ManagedCluster>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RotateCredentialsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchJoinedClustersRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct JoinedClusterEvent {
+    #[prost(enumeration = "ChangeType", tag = "1")]
+    #[serde(
+        rename = "type",
+        serialize_with = "crate::json::enumeration::serialize::<crate::messages::ChangeType, _>",
+        deserialize_with = "crate::json::enumeration::deserialize::<crate::messages::ChangeType, _>"
+    )]
+    pub r#type: i32,
+    #[prost(message, optional, tag = "2")]
+    #[serde(rename = "cluster", skip_serializing_if = "Option::is_none")]
+    pub cluster: ::core::option::Option<JoinedCluster>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateRegistrationTokenRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
+    #[serde(
+        rename = "expirationSeconds",
+        alias = "expiration_seconds",
+        with = "crate::json::int64"
+    )]
+    pub expiration_seconds: i64,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "description")]
+    pub description: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RegistrationToken {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "id")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    #[serde(
+        rename = "expireTime",
+        alias = "expire_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expire_time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "description")]
+    pub description: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "token")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "command")]
+    pub command: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRegistrationTokensRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRegistrationTokensResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "tokens")]
+    pub tokens: ::prost::alloc::vec::Vec<RegistrationToken>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRegistrationTokenRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "id")]
+    pub id: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListPendingAgentsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPendingAgentsResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "agents")]
+    pub agents: ::prost::alloc::vec::Vec<PendingAgent>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PendingAgent {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "requester")]
+    pub requester: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "4")]
+    #[serde(
+        rename = "createTime",
+        alias = "create_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "approved")]
+    pub approved: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ApproveAgentRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Event {
     #[prost(string, tag = "1")]
     #[serde(rename = "namespace")]
@@ -2329,6 +2655,26 @@ pub struct TopologyCluster {
     #[prost(int64, tag = "7")]
     #[serde(rename = "replicas", with = "crate::json::int64")]
     pub replicas: i64,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTimelineRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2652,6 +2998,40 @@ pub struct SampledSeries {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScrapeMetricsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueryPrometheusRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "query")]
+    pub query: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "time")]
+    pub time: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "start")]
+    pub start: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "end")]
+    pub end: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "step")]
+    pub step: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Policy {
     #[prost(string, tag = "1")]
     #[serde(rename = "kind")]
@@ -2773,6 +3153,80 @@ pub struct PolicyClaim {
     #[prost(string, repeated, tag = "5")]
     #[serde(rename = "clusters")]
     pub clusters: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MatchPoliciesRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MatchPoliciesResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "candidates")]
+    pub candidates: ::prost::alloc::vec::Vec<PolicyCandidate>,
+    #[prost(message, repeated, tag = "2")]
+    #[serde(rename = "nearest")]
+    pub nearest: ::prost::alloc::vec::Vec<PolicyMiss>,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "current")]
+    pub current: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyCandidate {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(int32, tag = "4")]
+    #[serde(rename = "priority")]
+    pub priority: i32,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "chosen")]
+    pub chosen: bool,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "reason")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyMiss {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "4")]
+    #[serde(rename = "reasons")]
+    pub reasons: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3707,6 +4161,143 @@ pub struct ScaleWorkloadRequest {
     #[prost(bool, tag = "6")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListPromotableRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPromotableResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "objects")]
+    pub objects: ::prost::alloc::vec::Vec<PromotableObject>,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "truncated")]
+    pub truncated: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromotableObject {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "resource")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "5")]
+    #[serde(
+        rename = "createTime",
+        alias = "create_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreviewPromotionRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "resource")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "skipDependencies", alias = "skip_dependencies")]
+    pub skip_dependencies: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromoteWorkloadRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "resource")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "skipDependencies", alias = "skip_dependencies")]
+    pub skip_dependencies: bool,
+    #[prost(bool, tag = "7")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Promotion {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "objects")]
+    pub objects: ::prost::alloc::vec::Vec<PromotedObject>,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "version")]
+    pub version: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PromotedObject {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "5")]
+    #[serde(
+        rename = "object",
+        with = "crate::json::object",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub object: ::core::option::Option<::prost_types::Struct>,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "exists")]
+    pub exists: bool,
 }
 impl crate::json::Named for Mode {
     fn name(self) -> &'static str {

@@ -7,6 +7,31 @@ use transcode::{Field, FieldKind, HttpRoute, Message, Method, Output, Payload, R
 
 use crate::messages::*;
 
+static PROMOTE_WORKLOAD_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "skip_dependencies", json: "skipDependencies", kind: FieldKind::Bool, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+] };
+
+static PREVIEW_PROMOTION_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "skip_dependencies", json: "skipDependencies", kind: FieldKind::Bool, repeated: false },
+] };
+
+static LIST_PROMOTABLE_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+] };
+
 static SCALE_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
@@ -205,6 +230,14 @@ static LIST_KINDS_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
 ] };
 
+static MATCH_POLICIES_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
 static GET_POLICY_USAGE_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
@@ -220,6 +253,20 @@ static LIST_POLICIES_REQUEST: Message = Message { fields: &[
     Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+] };
+
+static QUERY_PROMETHEUS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "query", json: "query", kind: FieldKind::Text, repeated: false },
+    Field { name: "time", json: "time", kind: FieldKind::Text, repeated: false },
+    Field { name: "start", json: "start", kind: FieldKind::Text, repeated: false },
+    Field { name: "end", json: "end", kind: FieldKind::Text, repeated: false },
+    Field { name: "step", json: "step", kind: FieldKind::Text, repeated: false },
+] };
+
+static SCRAPE_METRICS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
 ] };
 
 static QUERY_SAMPLES_REQUEST: Message = Message { fields: &[
@@ -322,6 +369,14 @@ static WATCH_REGISTRATIONS_REQUEST: Message = Message { fields: &[
 static LIST_REGISTRATIONS_REQUEST: Message = Message { fields: &[
 ] };
 
+static GET_TIMELINE_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
 static GET_TOPOLOGY_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
 ] };
@@ -362,6 +417,43 @@ static LIST_EVENTS_REQUEST: Message = Message { fields: &[
     Field { name: "page_size", json: "pageSize", kind: FieldKind::Integer, repeated: false },
     Field { name: "page_token", json: "pageToken", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+] };
+
+static APPROVE_AGENT_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_PENDING_AGENTS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+] };
+
+static DELETE_REGISTRATION_TOKEN_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_REGISTRATION_TOKENS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+] };
+
+static CREATE_REGISTRATION_TOKEN_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "expiration_seconds", json: "expirationSeconds", kind: FieldKind::Integer, repeated: false },
+    Field { name: "description", json: "description", kind: FieldKind::Text, repeated: false },
+] };
+
+static WATCH_JOINED_CLUSTERS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+] };
+
+static ROTATE_CREDENTIALS_REQUEST: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static WATCH_MANAGED_CLUSTERS_REQUEST: Message = Message { fields: &[
+    Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
 ] };
 
 static LIST_CLUSTER_LABELS_REQUEST: Message = Message { fields: &[
@@ -500,6 +592,7 @@ static MANAGED_CLUSTER: Message = Message { fields: &[
     Field { name: "conditions", json: "conditions", kind: FieldKind::Message(&CONDITION), repeated: true },
     Field { name: "joined_to", json: "joinedTo", kind: FieldKind::Message(&JOIN), repeated: true },
     Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "mode", json: "mode", kind: FieldKind::Text, repeated: false },
 ] };
 
 static JOIN: Message = Message { fields: &[
@@ -567,6 +660,14 @@ static CREATE_BACKUP_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
 ] };
 
+static DIAGNOSE_INSTANCE_REQUEST: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_COMPONENTS_REQUEST: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
 static REVOKE_KUBECONFIG_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
@@ -579,6 +680,7 @@ static LIST_KUBECONFIGS_REQUEST: Message = Message { fields: &[
 static CREATE_KUBECONFIG_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "expiration_seconds", json: "expirationSeconds", kind: FieldKind::Integer, repeated: false },
+    Field { name: "address", json: "address", kind: FieldKind::Text, repeated: false },
 ] };
 
 static UPDATE_SETTINGS_REQUEST: Message = Message { fields: &[
@@ -751,6 +853,30 @@ static GET_AUDIT_ENTRY_REQUEST: Message = Message { fields: &[
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
 ] };
 
+static LIST_WORKSPACE_RESOURCES_REQUEST: Message = Message { fields: &[
+    Field { name: "workspace", json: "workspace", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_MY_PERMISSIONS_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+] };
+
+static UPDATE_BINDING_REQUEST: Message = Message { fields: &[
+    Field { name: "binding", json: "binding", kind: FieldKind::Message(&BINDING), repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+] };
+
+static BINDING: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "subject", json: "subject", kind: FieldKind::Message(&SUBJECT), repeated: false },
+    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
+    Field { name: "target", json: "target", kind: FieldKind::Message(&TARGET), repeated: false },
+    Field { name: "expires_at", json: "expiresAt", kind: FieldKind::Text, repeated: false },
+] };
+
 static LIST_PERMISSIONS_REQUEST: Message = Message { fields: &[
 ] };
 
@@ -825,17 +951,6 @@ static CREATE_BINDING_REQUEST: Message = Message { fields: &[
     Field { name: "binding", json: "binding", kind: FieldKind::Message(&BINDING), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
     Field { name: "request_id", json: "requestId", kind: FieldKind::Text, repeated: false },
-] };
-
-static BINDING: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "subject", json: "subject", kind: FieldKind::Message(&SUBJECT), repeated: false },
-    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
-    Field { name: "target", json: "target", kind: FieldKind::Message(&TARGET), repeated: false },
-    Field { name: "expires_at", json: "expiresAt", kind: FieldKind::Text, repeated: false },
 ] };
 
 static UPDATE_ROLE_REQUEST: Message = Message { fields: &[
@@ -1240,6 +1355,36 @@ pub static METHODS: &[Method] = &[
         permission: "self",
     },
     Method {
+        service: "flotilla.manager.v1alpha1.AccessService",
+        name: "UpdateBinding",
+        routes: &[
+        HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/bindings/{binding.name}", body: "binding" },
+        ],
+        request: &UPDATE_BINDING_REQUEST,
+        output: Output::Message,
+        permission: "bindings.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.AccessService",
+        name: "ListMyPermissions",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/permissions:mine", body: "" },
+        ],
+        request: &LIST_MY_PERMISSIONS_REQUEST,
+        output: Output::Message,
+        permission: "self",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.AccessService",
+        name: "ListWorkspaceResources",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/workspaces/{workspace}/resources", body: "" },
+        ],
+        request: &LIST_WORKSPACE_RESOURCES_REQUEST,
+        output: Output::Message,
+        permission: "iam.manage",
+    },
+    Method {
         service: "flotilla.manager.v1alpha1.AuditService",
         name: "ListAuditEntries",
         routes: &[
@@ -1506,6 +1651,26 @@ pub static METHODS: &[Method] = &[
         request: &REVOKE_KUBECONFIG_REQUEST,
         output: Output::Message,
         permission: "instances.use",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.InstanceService",
+        name: "ListComponents",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/components", body: "" },
+        ],
+        request: &LIST_COMPONENTS_REQUEST,
+        output: Output::Message,
+        permission: "instances.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.InstanceService",
+        name: "DiagnoseInstance",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/diagnosis", body: "" },
+        ],
+        request: &DIAGNOSE_INSTANCE_REQUEST,
+        output: Output::Message,
+        permission: "instances.read",
     },
     Method {
         service: "flotilla.manager.v1alpha1.BackupService",
@@ -1776,6 +1941,86 @@ pub static METHODS: &[Method] = &[
         permission: "objects.read",
     },
     Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "WatchManagedClusters",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/clusters:watch", body: "" },
+        ],
+        request: &WATCH_MANAGED_CLUSTERS_REQUEST,
+        output: Output::Stream,
+        permission: "inventory.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "RotateCredentials",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/clusters/{name}:rotateCredentials", body: "*" },
+        ],
+        request: &ROTATE_CREDENTIALS_REQUEST,
+        output: Output::Message,
+        permission: "inventory.write",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "WatchJoinedClusters",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters:watch", body: "" },
+        ],
+        request: &WATCH_JOINED_CLUSTERS_REQUEST,
+        output: Output::Stream,
+        permission: "objects.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "CreateRegistrationToken",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens", body: "*" },
+        ],
+        request: &CREATE_REGISTRATION_TOKEN_REQUEST,
+        output: Output::Message,
+        permission: "clusters.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "ListRegistrationTokens",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens", body: "" },
+        ],
+        request: &LIST_REGISTRATION_TOKENS_REQUEST,
+        output: Output::Message,
+        permission: "clusters.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "DeleteRegistrationToken",
+        routes: &[
+        HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens/{id}", body: "" },
+        ],
+        request: &DELETE_REGISTRATION_TOKEN_REQUEST,
+        output: Output::Message,
+        permission: "clusters.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "ListPendingAgents",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/agents:pending", body: "" },
+        ],
+        request: &LIST_PENDING_AGENTS_REQUEST,
+        output: Output::Message,
+        permission: "clusters.manage",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ClusterService",
+        name: "ApproveAgent",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/agents/{name}:approve", body: "*" },
+        ],
+        request: &APPROVE_AGENT_REQUEST,
+        output: Output::Message,
+        permission: "clusters.manage",
+    },
+    Method {
         service: "flotilla.manager.v1alpha1.EventService",
         name: "ListEvents",
         routes: &[
@@ -1846,6 +2091,16 @@ pub static METHODS: &[Method] = &[
         request: &GET_TOPOLOGY_REQUEST,
         output: Output::Message,
         permission: "objects.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ExplainService",
+        name: "GetTimeline",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/timeline", body: "" },
+        ],
+        request: &GET_TIMELINE_REQUEST,
+        output: Output::Raw,
+        permission: "explain",
     },
     Method {
         service: "flotilla.manager.v1alpha1.IntegrationService",
@@ -1968,6 +2223,26 @@ pub static METHODS: &[Method] = &[
         permission: "instances.read",
     },
     Method {
+        service: "flotilla.manager.v1alpha1.MetricService",
+        name: "ScrapeMetrics",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/metrics:scrape", body: "" },
+        ],
+        request: &SCRAPE_METRICS_REQUEST,
+        output: Output::Raw,
+        permission: "instances.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.MetricService",
+        name: "QueryPrometheus",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/prometheus", body: "" },
+        ],
+        request: &QUERY_PROMETHEUS_REQUEST,
+        output: Output::Raw,
+        permission: "instances.read",
+    },
+    Method {
         service: "flotilla.manager.v1alpha1.PolicyService",
         name: "ListPolicies",
         routes: &[
@@ -1985,6 +2260,16 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/policies/{kind}/{name}/usage", body: "" },
         ],
         request: &GET_POLICY_USAGE_REQUEST,
+        output: Output::Message,
+        permission: "objects.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.PolicyService",
+        name: "MatchPolicies",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/policies:match", body: "" },
+        ],
+        request: &MATCH_POLICIES_REQUEST,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2279,6 +2564,37 @@ pub static METHODS: &[Method] = &[
         output: Output::Message,
         permission: "objects.write",
     },
+    Method {
+        service: "flotilla.manager.v1alpha1.WorkloadService",
+        name: "ListPromotable",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/member-clusters/{cluster}/promotable", body: "" },
+        ],
+        request: &LIST_PROMOTABLE_REQUEST,
+        output: Output::Message,
+        permission: "objects.promote",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.WorkloadService",
+        name: "PreviewPromotion",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/member-clusters/{cluster}/namespaces/{namespace}/{resource}/{name}:previewPromotion", body: "" },
+        ],
+        request: &PREVIEW_PROMOTION_REQUEST,
+        output: Output::Message,
+        permission: "objects.promote",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.WorkloadService",
+        name: "PromoteWorkload",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/member-clusters/{cluster}/namespaces/{namespace}/{resource}/{name}:promote", body: "*" },
+        HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/member-clusters/{cluster}/namespaces/{namespace}/{resource}/{name}:promote", body: "*" },
+        ],
+        request: &PROMOTE_WORKLOAD_REQUEST,
+        output: Output::Message,
+        permission: "objects.promote",
+    },
 ];
 
 #[async_trait]
@@ -2351,6 +2667,12 @@ pub trait AccessService<C>: Send + Sync {
     async fn check_permission(&self, caller: &C, request: CheckPermissionRequest) -> Result<CheckPermissionResponse, Status>;
     /// Lists the permissions and the roles that have them.
     async fn list_permissions(&self, caller: &C, request: ListPermissionsRequest) -> Result<ListPermissionsResponse, Status>;
+    /// Replaces the expiry of a binding. All else of a binding cannot change.
+    async fn update_binding(&self, caller: &C, request: UpdateBindingRequest) -> Result<Binding, Status>;
+    /// Lists the permissions of the caller on the platform or on an instance.
+    async fn list_my_permissions(&self, caller: &C, request: ListMyPermissionsRequest) -> Result<ListMyPermissionsResponse, Status>;
+    /// Lists the instances and namespaces of a workspace with their state.
+    async fn list_workspace_resources(&self, caller: &C, request: ListWorkspaceResourcesRequest) -> Result<ListWorkspaceResourcesResponse, Status>;
 }
 
 #[async_trait]
@@ -2411,6 +2733,10 @@ pub trait InstanceService<C>: Send + Sync {
     async fn list_kubeconfigs(&self, caller: &C, request: ListKubeconfigsRequest) -> Result<ListKubeconfigsResponse, Status>;
     /// Revokes a kubeconfig.
     async fn revoke_kubeconfig(&self, caller: &C, request: RevokeKubeconfigRequest) -> Result<(), Status>;
+    /// Lists the parts of a running control plane with their state.
+    async fn list_components(&self, caller: &C, request: ListComponentsRequest) -> Result<ListComponentsResponse, Status>;
+    /// Returns the problems of an instance, each with a step that helps.
+    async fn diagnose_instance(&self, caller: &C, request: DiagnoseInstanceRequest) -> Result<Diagnosis, Status>;
 }
 
 #[async_trait]
@@ -2471,6 +2797,22 @@ pub trait ClusterService<C>: Send + Sync {
     async fn list_locations(&self, caller: &C, request: ListLocationsRequest) -> Result<ListLocationsResponse, Status>;
     /// Lists the labels of the clusters of an instance.
     async fn list_cluster_labels(&self, caller: &C, request: ListClusterLabelsRequest) -> Result<ListClusterLabelsResponse, Status>;
+    /// Sends all clusters of the inventory the caller sees, then every change.
+    async fn watch_managed_clusters(&self, caller: &C, request: WatchManagedClustersRequest) -> Result<Results<ManagedClusterEvent>, Status>;
+    /// Gives all instances of a cluster new credentials of their own, although the kubeconfig is the same.
+    async fn rotate_credentials(&self, caller: &C, request: RotateCredentialsRequest) -> Result<CredentialState, Status>;
+    /// Sends all clusters of an instance, then every change.
+    async fn watch_joined_clusters(&self, caller: &C, request: WatchJoinedClustersRequest) -> Result<Results<JoinedClusterEvent>, Status>;
+    /// Creates a token with which one cluster registers itself in pull mode, and the command for it.
+    async fn create_registration_token(&self, caller: &C, request: CreateRegistrationTokenRequest) -> Result<RegistrationToken, Status>;
+    /// Lists registration tokens, without their secrets.
+    async fn list_registration_tokens(&self, caller: &C, request: ListRegistrationTokensRequest) -> Result<ListRegistrationTokensResponse, Status>;
+    /// Deletes a registration token.
+    async fn delete_registration_token(&self, caller: &C, request: DeleteRegistrationTokenRequest) -> Result<(), Status>;
+    /// Lists agents that wait for the approval of their certificate.
+    async fn list_pending_agents(&self, caller: &C, request: ListPendingAgentsRequest) -> Result<ListPendingAgentsResponse, Status>;
+    /// Approves the certificate of an agent.
+    async fn approve_agent(&self, caller: &C, request: ApproveAgentRequest) -> Result<PendingAgent, Status>;
 }
 
 #[async_trait]
@@ -2493,6 +2835,8 @@ pub trait ExplainService<C>: Send + Sync {
     async fn simulate_failover(&self, caller: &C, request: SimulateFailoverRequest) -> Result<Raw, Status>;
     /// Returns regions, zones and clusters with their replicas.
     async fn get_topology(&self, caller: &C, request: GetTopologyRequest) -> Result<Topology, Status>;
+    /// Returns the steps of the propagation of an object with their times.
+    async fn get_timeline(&self, caller: &C, request: GetTimelineRequest) -> Result<Raw, Status>;
 }
 
 #[async_trait]
@@ -2525,6 +2869,10 @@ pub trait MetricService<C>: Send + Sync {
     async fn list_series(&self, caller: &C, request: ListSeriesRequest) -> Result<ListSeriesResponse, Status>;
     /// Returns the samples of series.
     async fn query_samples(&self, caller: &C, request: QuerySamplesRequest) -> Result<QuerySamplesResponse, Status>;
+    /// Returns the metrics of an instance, or of one of its clusters, in the text format of Prometheus.
+    async fn scrape_metrics(&self, caller: &C, request: ScrapeMetricsRequest) -> Result<Raw, Status>;
+    /// Sends a query to the Prometheus of an instance and returns its answer.
+    async fn query_prometheus(&self, caller: &C, request: QueryPrometheusRequest) -> Result<Raw, Status>;
 }
 
 #[async_trait]
@@ -2533,6 +2881,8 @@ pub trait PolicyService<C>: Send + Sync {
     async fn list_policies(&self, caller: &C, request: ListPoliciesRequest) -> Result<ListPoliciesResponse, Status>;
     /// Returns the objects that a propagation policy claims.
     async fn get_policy_usage(&self, caller: &C, request: GetPolicyUsageRequest) -> Result<PolicyUsage, Status>;
+    /// Explains which policy an object gets, and why others do not select it.
+    async fn match_policies(&self, caller: &C, request: MatchPoliciesRequest) -> Result<MatchPoliciesResponse, Status>;
 }
 
 #[async_trait]
@@ -2605,6 +2955,12 @@ pub trait WorkloadService<C>: Send + Sync {
     async fn resume_workload(&self, caller: &C, request: ResumeWorkloadRequest) -> Result<Workload, Status>;
     /// Sets the number of replicas over all clusters.
     async fn scale_workload(&self, caller: &C, request: ScaleWorkloadRequest) -> Result<Workload, Status>;
+    /// Lists objects of a cluster that the instance does not manage and could.
+    async fn list_promotable(&self, caller: &C, request: ListPromotableRequest) -> Result<ListPromotableResponse, Status>;
+    /// Returns what a promotion would create, without creating it.
+    async fn preview_promotion(&self, caller: &C, request: PreviewPromotionRequest) -> Result<Promotion, Status>;
+    /// Makes an object of a cluster one of the instance, with a policy that keeps it in this cluster. It is not restarted.
+    async fn promote_workload(&self, caller: &C, request: PromoteWorkloadRequest) -> Result<Promotion, Status>;
 }
 
 /// Decides about calls before a service gets them, and recognizes repeated ones.
@@ -2873,50 +3229,68 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             codec.message(&result)
         }
         34 => {
-            let request: ListAuditEntriesRequest = payload.read()?;
+            let request: UpdateBindingRequest = payload.read()?;
             services.permit(caller, &METHODS[34], None).await?;
-            let result = services.list_audit_entries(caller, request).await?;
+            let result = services.update_binding(caller, request).await?;
             codec.message(&result)
         }
         35 => {
-            let request: GetAuditEntryRequest = payload.read()?;
+            let request: ListMyPermissionsRequest = payload.read()?;
             services.permit(caller, &METHODS[35], None).await?;
-            let result = services.get_audit_entry(caller, request).await?;
+            let result = services.list_my_permissions(caller, request).await?;
             codec.message(&result)
         }
         36 => {
-            let request: ListAuditEntriesRequest = payload.read()?;
+            let request: ListWorkspaceResourcesRequest = payload.read()?;
             services.permit(caller, &METHODS[36], None).await?;
-            let result = services.export_audit_entries(caller, request).await?;
-            Ok(codec.raw_stream(result))
+            let result = services.list_workspace_resources(caller, request).await?;
+            codec.message(&result)
         }
         37 => {
-            let request: ListInstancesRequest = payload.read()?;
+            let request: ListAuditEntriesRequest = payload.read()?;
             services.permit(caller, &METHODS[37], None).await?;
-            let result = services.list_instances(caller, request).await?;
+            let result = services.list_audit_entries(caller, request).await?;
             codec.message(&result)
         }
         38 => {
-            let request: WatchInstancesRequest = payload.read()?;
+            let request: GetAuditEntryRequest = payload.read()?;
             services.permit(caller, &METHODS[38], None).await?;
+            let result = services.get_audit_entry(caller, request).await?;
+            codec.message(&result)
+        }
+        39 => {
+            let request: ListAuditEntriesRequest = payload.read()?;
+            services.permit(caller, &METHODS[39], None).await?;
+            let result = services.export_audit_entries(caller, request).await?;
+            Ok(codec.raw_stream(result))
+        }
+        40 => {
+            let request: ListInstancesRequest = payload.read()?;
+            services.permit(caller, &METHODS[40], None).await?;
+            let result = services.list_instances(caller, request).await?;
+            codec.message(&result)
+        }
+        41 => {
+            let request: WatchInstancesRequest = payload.read()?;
+            services.permit(caller, &METHODS[41], None).await?;
             let result = services.watch_instances(caller, request).await?;
             Ok(codec.stream(result))
         }
-        39 => {
+        42 => {
             let request: GetInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[39], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[42], Some(&request.name)).await?;
             let result = services.get_instance(caller, request).await?;
             codec.message(&result)
         }
-        40 => {
+        43 => {
             let request: GetInstanceManifestRequest = payload.read()?;
-            services.permit(caller, &METHODS[40], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[43], Some(&request.name)).await?;
             let result = services.get_instance_manifest(caller, request).await?;
             Ok(codec.raw(result))
         }
-        41 => {
+        44 => {
             let request: CreateInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[41], None).await?;
+            services.permit(caller, &METHODS[44], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -2927,9 +3301,9 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        42 => {
+        45 => {
             let request: ImportInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[42], None).await?;
+            services.permit(caller, &METHODS[45], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -2940,159 +3314,171 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        43 => {
+        46 => {
             let request: ValidateImportRequest = payload.read()?;
-            services.permit(caller, &METHODS[43], None).await?;
+            services.permit(caller, &METHODS[46], None).await?;
             let result = services.validate_import(caller, request).await?;
             codec.message(&result)
         }
-        44 => {
+        47 => {
             let request: UpdateInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[44], Some(request.instance.as_ref().map_or("", |found| found.name.as_str()))).await?;
+            services.permit(caller, &METHODS[47], Some(request.instance.as_ref().map_or("", |found| found.name.as_str()))).await?;
             let result = services.update_instance(caller, request).await?;
             codec.message(&result)
         }
-        45 => {
+        48 => {
             let request: ApplyInstanceManifestRequest = payload.read()?;
-            services.permit(caller, &METHODS[45], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[48], Some(&request.name)).await?;
             let result = services.apply_instance_manifest(caller, request).await?;
             codec.message(&result)
         }
-        46 => {
+        49 => {
             let request: DeleteInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[46], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[49], Some(&request.name)).await?;
             let result = services.delete_instance(caller, request).await?;
             codec.message(&result)
         }
-        47 => {
+        50 => {
             let request: PreviewDeletionRequest = payload.read()?;
-            services.permit(caller, &METHODS[47], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[50], Some(&request.name)).await?;
             let result = services.preview_deletion(caller, request).await?;
             codec.message(&result)
         }
-        48 => {
+        51 => {
             let request: SuspendInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[48], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[51], Some(&request.name)).await?;
             let result = services.suspend_instance(caller, request).await?;
             codec.message(&result)
         }
-        49 => {
+        52 => {
             let request: ResumeInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[49], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[52], Some(&request.name)).await?;
             let result = services.resume_instance(caller, request).await?;
             codec.message(&result)
         }
-        50 => {
+        53 => {
             let request: RestartInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[50], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[53], Some(&request.name)).await?;
             let result = services.restart_instance(caller, request).await?;
             codec.message(&result)
         }
-        51 => {
+        54 => {
             let request: HibernateInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[51], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[54], Some(&request.name)).await?;
             let result = services.hibernate_instance(caller, request).await?;
             codec.message(&result)
         }
-        52 => {
+        55 => {
             let request: WakeInstanceRequest = payload.read()?;
-            services.permit(caller, &METHODS[52], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[55], Some(&request.name)).await?;
             let result = services.wake_instance(caller, request).await?;
             codec.message(&result)
         }
-        53 => {
+        56 => {
             let request: GetServerConfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[53], None).await?;
+            services.permit(caller, &METHODS[56], None).await?;
             let result = services.get_server_config(caller, request).await?;
             codec.message(&result)
         }
-        54 => {
+        57 => {
             let request: GetOverviewRequest = payload.read()?;
-            services.permit(caller, &METHODS[54], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[57], Some(&request.name)).await?;
             let result = services.get_overview(caller, request).await?;
             codec.message(&result)
         }
-        55 => {
+        58 => {
             let request: GetSettingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[55], Some(&request.name)).await?;
+            services.permit(caller, &METHODS[58], Some(&request.name)).await?;
             let result = services.get_settings(caller, request).await?;
             codec.message(&result)
         }
-        56 => {
+        59 => {
             let request: UpdateSettingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[56], Some(request.settings.as_ref().map_or("", |found| found.name.as_str()))).await?;
+            services.permit(caller, &METHODS[59], Some(request.settings.as_ref().map_or("", |found| found.name.as_str()))).await?;
             let result = services.update_settings(caller, request).await?;
             codec.message(&result)
         }
-        57 => {
+        60 => {
             let request: CreateKubeconfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[57], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[60], Some(&request.instance)).await?;
             let result = services.create_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
-        58 => {
+        61 => {
             let request: ListKubeconfigsRequest = payload.read()?;
-            services.permit(caller, &METHODS[58], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[61], Some(&request.instance)).await?;
             let result = services.list_kubeconfigs(caller, request).await?;
             codec.message(&result)
         }
-        59 => {
+        62 => {
             let request: RevokeKubeconfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[59], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[62], Some(&request.instance)).await?;
             let result = services.revoke_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
-        60 => {
-            let request: CreateBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[60], Some(&request.instance)).await?;
-            let result = services.create_backup(caller, request).await?;
-            codec.message(&result)
-        }
-        61 => {
-            let request: ListBackupsRequest = payload.read()?;
-            services.permit(caller, &METHODS[61], Some(&request.instance)).await?;
-            let result = services.list_backups(caller, request).await?;
-            codec.message(&result)
-        }
-        62 => {
-            let request: DownloadBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[62], Some(&request.instance)).await?;
-            let result = services.download_backup(caller, request).await?;
-            Ok(codec.raw_stream(result))
-        }
         63 => {
-            let request: DeleteBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[63], Some(&request.instance)).await?;
-            let result = services.delete_backup(caller, request).await?;
+            let request: ListComponentsRequest = payload.read()?;
+            services.permit(caller, &METHODS[63], Some(&request.name)).await?;
+            let result = services.list_components(caller, request).await?;
             codec.message(&result)
         }
         64 => {
-            let request: RestoreBackupRequest = payload.read()?;
-            services.permit(caller, &METHODS[64], Some(&request.instance)).await?;
-            let result = services.restore_backup(caller, request).await?;
+            let request: DiagnoseInstanceRequest = payload.read()?;
+            services.permit(caller, &METHODS[64], Some(&request.name)).await?;
+            let result = services.diagnose_instance(caller, request).await?;
             codec.message(&result)
         }
         65 => {
-            let request: ConfirmRestoreRequest = payload.read()?;
+            let request: CreateBackupRequest = payload.read()?;
             services.permit(caller, &METHODS[65], Some(&request.instance)).await?;
-            let result = services.confirm_restore(caller, request).await?;
+            let result = services.create_backup(caller, request).await?;
             codec.message(&result)
         }
         66 => {
-            let request: ListManagedClustersRequest = payload.read()?;
-            services.permit(caller, &METHODS[66], None).await?;
-            let result = services.list_managed_clusters(caller, request).await?;
+            let request: ListBackupsRequest = payload.read()?;
+            services.permit(caller, &METHODS[66], Some(&request.instance)).await?;
+            let result = services.list_backups(caller, request).await?;
             codec.message(&result)
         }
         67 => {
+            let request: DownloadBackupRequest = payload.read()?;
+            services.permit(caller, &METHODS[67], Some(&request.instance)).await?;
+            let result = services.download_backup(caller, request).await?;
+            Ok(codec.raw_stream(result))
+        }
+        68 => {
+            let request: DeleteBackupRequest = payload.read()?;
+            services.permit(caller, &METHODS[68], Some(&request.instance)).await?;
+            let result = services.delete_backup(caller, request).await?;
+            codec.message(&result)
+        }
+        69 => {
+            let request: RestoreBackupRequest = payload.read()?;
+            services.permit(caller, &METHODS[69], Some(&request.instance)).await?;
+            let result = services.restore_backup(caller, request).await?;
+            codec.message(&result)
+        }
+        70 => {
+            let request: ConfirmRestoreRequest = payload.read()?;
+            services.permit(caller, &METHODS[70], Some(&request.instance)).await?;
+            let result = services.confirm_restore(caller, request).await?;
+            codec.message(&result)
+        }
+        71 => {
+            let request: ListManagedClustersRequest = payload.read()?;
+            services.permit(caller, &METHODS[71], None).await?;
+            let result = services.list_managed_clusters(caller, request).await?;
+            codec.message(&result)
+        }
+        72 => {
             let request: GetManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[67], None).await?;
+            services.permit(caller, &METHODS[72], None).await?;
             let result = services.get_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        68 => {
+        73 => {
             let request: RegisterClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[68], None).await?;
+            services.permit(caller, &METHODS[73], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -3103,183 +3489,237 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        69 => {
+        74 => {
             let request: ValidateKubeconfigRequest = payload.read()?;
-            services.permit(caller, &METHODS[69], None).await?;
+            services.permit(caller, &METHODS[74], None).await?;
             let result = services.validate_kubeconfig(caller, request).await?;
             codec.message(&result)
         }
-        70 => {
+        75 => {
             let request: UpdateManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[70], None).await?;
+            services.permit(caller, &METHODS[75], None).await?;
             let result = services.update_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        71 => {
+        76 => {
             let request: DeleteManagedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[71], None).await?;
+            services.permit(caller, &METHODS[76], None).await?;
             let result = services.delete_managed_cluster(caller, request).await?;
             codec.message(&result)
         }
-        72 => {
+        77 => {
             let request: PutCredentialsRequest = payload.read()?;
-            services.permit(caller, &METHODS[72], None).await?;
+            services.permit(caller, &METHODS[77], None).await?;
             let result = services.put_credentials(caller, request).await?;
             codec.message(&result)
         }
-        73 => {
+        78 => {
             let request: GetCredentialStateRequest = payload.read()?;
-            services.permit(caller, &METHODS[73], None).await?;
+            services.permit(caller, &METHODS[78], None).await?;
             let result = services.get_credential_state(caller, request).await?;
             codec.message(&result)
         }
-        74 => {
+        79 => {
             let request: ListJoinedClustersRequest = payload.read()?;
-            services.permit(caller, &METHODS[74], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[79], Some(&request.instance)).await?;
             let result = services.list_joined_clusters(caller, request).await?;
             codec.message(&result)
         }
-        75 => {
+        80 => {
             let request: GetJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[75], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[80], Some(&request.instance)).await?;
             let result = services.get_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        76 => {
+        81 => {
             let request: JoinClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[76], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[81], Some(&request.instance)).await?;
             let result = services.join_cluster(caller, request).await?;
             codec.message(&result)
         }
-        77 => {
+        82 => {
             let request: UpdateJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[77], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[82], Some(&request.instance)).await?;
             let result = services.update_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        78 => {
+        83 => {
             let request: PreviewRemovalRequest = payload.read()?;
-            services.permit(caller, &METHODS[78], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[83], Some(&request.instance)).await?;
             let result = services.preview_removal(caller, request).await?;
             codec.message(&result)
         }
-        79 => {
+        84 => {
             let request: RemoveJoinedClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[79], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[84], Some(&request.instance)).await?;
             let result = services.remove_joined_cluster(caller, request).await?;
             codec.message(&result)
         }
-        80 => {
+        85 => {
             let request: CordonClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[80], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[85], Some(&request.instance)).await?;
             let result = services.cordon_cluster(caller, request).await?;
             codec.message(&result)
         }
-        81 => {
+        86 => {
             let request: UncordonClusterRequest = payload.read()?;
-            services.permit(caller, &METHODS[81], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[86], Some(&request.instance)).await?;
             let result = services.uncordon_cluster(caller, request).await?;
             codec.message(&result)
         }
-        82 => {
+        87 => {
             let request: SetTaintsRequest = payload.read()?;
-            services.permit(caller, &METHODS[82], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[87], Some(&request.instance)).await?;
             let result = services.set_taints(caller, request).await?;
             codec.message(&result)
         }
-        83 => {
+        88 => {
             let request: SetLabelsRequest = payload.read()?;
-            services.permit(caller, &METHODS[83], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[88], Some(&request.instance)).await?;
             let result = services.set_labels(caller, request).await?;
             codec.message(&result)
         }
-        84 => {
+        89 => {
             let request: ListLocationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[84], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[89], Some(&request.instance)).await?;
             let result = services.list_locations(caller, request).await?;
             codec.message(&result)
         }
-        85 => {
+        90 => {
             let request: ListClusterLabelsRequest = payload.read()?;
-            services.permit(caller, &METHODS[85], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[90], Some(&request.instance)).await?;
             let result = services.list_cluster_labels(caller, request).await?;
             codec.message(&result)
         }
-        86 => {
-            let request: ListEventsRequest = payload.read()?;
-            services.permit(caller, &METHODS[86], Some(&request.instance)).await?;
-            let result = services.list_events(caller, request).await?;
-            codec.message(&result)
-        }
-        87 => {
-            let request: WatchEventsRequest = payload.read()?;
-            services.permit(caller, &METHODS[87], Some(&request.instance)).await?;
-            let result = services.watch_events(caller, request).await?;
+        91 => {
+            let request: WatchManagedClustersRequest = payload.read()?;
+            services.permit(caller, &METHODS[91], None).await?;
+            let result = services.watch_managed_clusters(caller, request).await?;
             Ok(codec.stream(result))
         }
-        88 => {
-            let request: ListEventKindsRequest = payload.read()?;
-            services.permit(caller, &METHODS[88], Some(&request.instance)).await?;
-            let result = services.list_event_kinds(caller, request).await?;
-            codec.message(&result)
-        }
-        89 => {
-            let request: WhyRequest = payload.read()?;
-            services.permit(caller, &METHODS[89], Some(&request.instance)).await?;
-            let result = services.why(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        90 => {
-            let request: PlanRequest = payload.read()?;
-            services.permit(caller, &METHODS[90], Some(&request.instance)).await?;
-            let result = services.plan(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        91 => {
-            let request: SimulateFailoverRequest = payload.read()?;
-            services.permit(caller, &METHODS[91], Some(&request.instance)).await?;
-            let result = services.simulate_failover(caller, request).await?;
-            Ok(codec.raw(result))
-        }
         92 => {
-            let request: GetTopologyRequest = payload.read()?;
-            services.permit(caller, &METHODS[92], Some(&request.instance)).await?;
-            let result = services.get_topology(caller, request).await?;
+            let request: RotateCredentialsRequest = payload.read()?;
+            services.permit(caller, &METHODS[92], None).await?;
+            let result = services.rotate_credentials(caller, request).await?;
             codec.message(&result)
         }
         93 => {
-            let request: ListRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[93], None).await?;
-            let result = services.list_registrations(caller, request).await?;
-            codec.message(&result)
-        }
-        94 => {
-            let request: WatchRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[94], None).await?;
-            let result = services.watch_registrations(caller, request).await?;
+            let request: WatchJoinedClustersRequest = payload.read()?;
+            services.permit(caller, &METHODS[93], Some(&request.instance)).await?;
+            let result = services.watch_joined_clusters(caller, request).await?;
             Ok(codec.stream(result))
         }
+        94 => {
+            let request: CreateRegistrationTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[94], Some(&request.instance)).await?;
+            let result = services.create_registration_token(caller, request).await?;
+            codec.message(&result)
+        }
         95 => {
-            let request: PushBindingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[95], None).await?;
-            let result = services.push_bindings(caller, request).await?;
+            let request: ListRegistrationTokensRequest = payload.read()?;
+            services.permit(caller, &METHODS[95], Some(&request.instance)).await?;
+            let result = services.list_registration_tokens(caller, request).await?;
             codec.message(&result)
         }
         96 => {
-            let request: AccessListRequest = payload.read()?;
-            services.permit(caller, &METHODS[96], None).await?;
-            let result = services.list_webhooks(caller, request).await?;
+            let request: DeleteRegistrationTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[96], Some(&request.instance)).await?;
+            let result = services.delete_registration_token(caller, request).await?;
             codec.message(&result)
         }
         97 => {
-            let request: AccessGetRequest = payload.read()?;
-            services.permit(caller, &METHODS[97], None).await?;
-            let result = services.get_webhook(caller, request).await?;
+            let request: ListPendingAgentsRequest = payload.read()?;
+            services.permit(caller, &METHODS[97], Some(&request.instance)).await?;
+            let result = services.list_pending_agents(caller, request).await?;
             codec.message(&result)
         }
         98 => {
+            let request: ApproveAgentRequest = payload.read()?;
+            services.permit(caller, &METHODS[98], Some(&request.instance)).await?;
+            let result = services.approve_agent(caller, request).await?;
+            codec.message(&result)
+        }
+        99 => {
+            let request: ListEventsRequest = payload.read()?;
+            services.permit(caller, &METHODS[99], Some(&request.instance)).await?;
+            let result = services.list_events(caller, request).await?;
+            codec.message(&result)
+        }
+        100 => {
+            let request: WatchEventsRequest = payload.read()?;
+            services.permit(caller, &METHODS[100], Some(&request.instance)).await?;
+            let result = services.watch_events(caller, request).await?;
+            Ok(codec.stream(result))
+        }
+        101 => {
+            let request: ListEventKindsRequest = payload.read()?;
+            services.permit(caller, &METHODS[101], Some(&request.instance)).await?;
+            let result = services.list_event_kinds(caller, request).await?;
+            codec.message(&result)
+        }
+        102 => {
+            let request: WhyRequest = payload.read()?;
+            services.permit(caller, &METHODS[102], Some(&request.instance)).await?;
+            let result = services.why(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        103 => {
+            let request: PlanRequest = payload.read()?;
+            services.permit(caller, &METHODS[103], Some(&request.instance)).await?;
+            let result = services.plan(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        104 => {
+            let request: SimulateFailoverRequest = payload.read()?;
+            services.permit(caller, &METHODS[104], Some(&request.instance)).await?;
+            let result = services.simulate_failover(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        105 => {
+            let request: GetTopologyRequest = payload.read()?;
+            services.permit(caller, &METHODS[105], Some(&request.instance)).await?;
+            let result = services.get_topology(caller, request).await?;
+            codec.message(&result)
+        }
+        106 => {
+            let request: GetTimelineRequest = payload.read()?;
+            services.permit(caller, &METHODS[106], Some(&request.instance)).await?;
+            let result = services.get_timeline(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        107 => {
+            let request: ListRegistrationsRequest = payload.read()?;
+            services.permit(caller, &METHODS[107], None).await?;
+            let result = services.list_registrations(caller, request).await?;
+            codec.message(&result)
+        }
+        108 => {
+            let request: WatchRegistrationsRequest = payload.read()?;
+            services.permit(caller, &METHODS[108], None).await?;
+            let result = services.watch_registrations(caller, request).await?;
+            Ok(codec.stream(result))
+        }
+        109 => {
+            let request: PushBindingsRequest = payload.read()?;
+            services.permit(caller, &METHODS[109], None).await?;
+            let result = services.push_bindings(caller, request).await?;
+            codec.message(&result)
+        }
+        110 => {
+            let request: AccessListRequest = payload.read()?;
+            services.permit(caller, &METHODS[110], None).await?;
+            let result = services.list_webhooks(caller, request).await?;
+            codec.message(&result)
+        }
+        111 => {
+            let request: AccessGetRequest = payload.read()?;
+            services.permit(caller, &METHODS[111], None).await?;
+            let result = services.get_webhook(caller, request).await?;
+            codec.message(&result)
+        }
+        112 => {
             let request: CreateWebhookRequest = payload.read()?;
-            services.permit(caller, &METHODS[98], None).await?;
+            services.permit(caller, &METHODS[112], None).await?;
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
@@ -3290,220 +3730,256 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
             codec.message(&result)
         }
-        99 => {
+        113 => {
             let request: UpdateWebhookRequest = payload.read()?;
-            services.permit(caller, &METHODS[99], None).await?;
+            services.permit(caller, &METHODS[113], None).await?;
             let result = services.update_webhook(caller, request).await?;
             codec.message(&result)
         }
-        100 => {
+        114 => {
             let request: AccessDeleteRequest = payload.read()?;
-            services.permit(caller, &METHODS[100], None).await?;
+            services.permit(caller, &METHODS[114], None).await?;
             let result = services.delete_webhook(caller, request).await?;
             codec.message(&result)
         }
-        101 => {
+        115 => {
             let request: ListDeliveriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[101], None).await?;
+            services.permit(caller, &METHODS[115], None).await?;
             let result = services.list_deliveries(caller, request).await?;
             codec.message(&result)
         }
-        102 => {
+        116 => {
             let request: RedeliverRequest = payload.read()?;
-            services.permit(caller, &METHODS[102], None).await?;
+            services.permit(caller, &METHODS[116], None).await?;
             let result = services.redeliver(caller, request).await?;
             codec.message(&result)
         }
-        103 => {
+        117 => {
             let request: ListSeriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[103], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[117], Some(&request.instance)).await?;
             let result = services.list_series(caller, request).await?;
             codec.message(&result)
         }
-        104 => {
+        118 => {
             let request: QuerySamplesRequest = payload.read()?;
-            services.permit(caller, &METHODS[104], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[118], Some(&request.instance)).await?;
             let result = services.query_samples(caller, request).await?;
             codec.message(&result)
         }
-        105 => {
+        119 => {
+            let request: ScrapeMetricsRequest = payload.read()?;
+            services.permit(caller, &METHODS[119], Some(&request.instance)).await?;
+            let result = services.scrape_metrics(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        120 => {
+            let request: QueryPrometheusRequest = payload.read()?;
+            services.permit(caller, &METHODS[120], Some(&request.instance)).await?;
+            let result = services.query_prometheus(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        121 => {
             let request: ListPoliciesRequest = payload.read()?;
-            services.permit(caller, &METHODS[105], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[121], Some(&request.instance)).await?;
             let result = services.list_policies(caller, request).await?;
             codec.message(&result)
         }
-        106 => {
+        122 => {
             let request: GetPolicyUsageRequest = payload.read()?;
-            services.permit(caller, &METHODS[106], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[122], Some(&request.instance)).await?;
             let result = services.get_policy_usage(caller, request).await?;
             codec.message(&result)
         }
-        107 => {
-            let request: ListKindsRequest = payload.read()?;
-            services.permit(caller, &METHODS[107], Some(&request.instance)).await?;
-            let result = services.list_kinds(caller, request).await?;
-            codec.message(&result)
-        }
-        108 => {
-            let request: ListResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[108], Some(&request.instance)).await?;
-            let result = services.list_resources(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        109 => {
-            let request: WatchResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[109], Some(&request.instance)).await?;
-            let result = services.watch_resources(caller, request).await?;
-            Ok(codec.raw_stream(result))
-        }
-        110 => {
-            let request: GetResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[110], Some(&request.instance)).await?;
-            let result = services.get_resource(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        111 => {
-            let request: CreateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[111], Some(&request.instance)).await?;
-            let result = services.create_resource(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        112 => {
-            let request: UpdateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[112], Some(&request.instance)).await?;
-            let result = services.update_resource(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        113 => {
-            let request: PatchResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[113], Some(&request.instance)).await?;
-            let result = services.patch_resource(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        114 => {
-            let request: DeleteResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[114], Some(&request.instance)).await?;
-            let result = services.delete_resource(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        115 => {
-            let request: BatchApplyRequest = payload.read()?;
-            services.permit(caller, &METHODS[115], Some(&request.instance)).await?;
-            let result = services.batch_apply(caller, request).await?;
-            codec.message(&result)
-        }
-        116 => {
-            let request: RevealSecretRequest = payload.read()?;
-            services.permit(caller, &METHODS[116], Some(&request.instance)).await?;
-            let result = services.reveal_secret(caller, request).await?;
-            Ok(codec.raw(result))
-        }
-        117 => {
-            let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[117], None).await?;
-            let result = services.search(caller, request).await?;
-            codec.message(&result)
-        }
-        118 => {
-            let request: SuggestRequest = payload.read()?;
-            services.permit(caller, &METHODS[118], None).await?;
-            let result = services.suggest(caller, request).await?;
-            codec.message(&result)
-        }
-        119 => {
-            let request: ListSourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[119], None).await?;
-            let result = services.list_sources(caller, request).await?;
-            codec.message(&result)
-        }
-        120 => {
-            let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[120], None).await?;
-            let result = services.export(caller, request).await?;
-            Ok(codec.raw_stream(result))
-        }
-        121 => {
-            let request: GetLoginOptionsRequest = payload.read()?;
-            services.permit(caller, &METHODS[121], None).await?;
-            let result = services.get_login_options(caller, request).await?;
-            codec.message(&result)
-        }
-        122 => {
-            let request: LoginRequest = payload.read()?;
-            services.permit(caller, &METHODS[122], None).await?;
-            let result = services.login(caller, request).await?;
-            codec.message(&result)
-        }
         123 => {
-            let request: WhoAmIRequest = payload.read()?;
-            services.permit(caller, &METHODS[123], None).await?;
-            let result = services.who_am_i(caller, request).await?;
+            let request: MatchPoliciesRequest = payload.read()?;
+            services.permit(caller, &METHODS[123], Some(&request.instance)).await?;
+            let result = services.match_policies(caller, request).await?;
             codec.message(&result)
         }
         124 => {
-            let request: ChangePasswordRequest = payload.read()?;
-            services.permit(caller, &METHODS[124], None).await?;
-            let result = services.change_password(caller, request).await?;
+            let request: ListKindsRequest = payload.read()?;
+            services.permit(caller, &METHODS[124], Some(&request.instance)).await?;
+            let result = services.list_kinds(caller, request).await?;
             codec.message(&result)
         }
         125 => {
-            let request: CreateAccessTokenRequest = payload.read()?;
-            services.permit(caller, &METHODS[125], None).await?;
-            let result = services.create_access_token(caller, request).await?;
-            codec.message(&result)
+            let request: ListResourcesRequest = payload.read()?;
+            services.permit(caller, &METHODS[125], Some(&request.instance)).await?;
+            let result = services.list_resources(caller, request).await?;
+            Ok(codec.raw(result))
         }
         126 => {
-            let request: ListAccessTokensRequest = payload.read()?;
-            services.permit(caller, &METHODS[126], None).await?;
-            let result = services.list_access_tokens(caller, request).await?;
-            codec.message(&result)
+            let request: WatchResourcesRequest = payload.read()?;
+            services.permit(caller, &METHODS[126], Some(&request.instance)).await?;
+            let result = services.watch_resources(caller, request).await?;
+            Ok(codec.raw_stream(result))
         }
         127 => {
-            let request: RevokeAccessTokenRequest = payload.read()?;
-            services.permit(caller, &METHODS[127], None).await?;
-            let result = services.revoke_access_token(caller, request).await?;
-            codec.message(&result)
+            let request: GetResourceRequest = payload.read()?;
+            services.permit(caller, &METHODS[127], Some(&request.instance)).await?;
+            let result = services.get_resource(caller, request).await?;
+            Ok(codec.raw(result))
         }
         128 => {
-            let request: ListWorkloadsRequest = payload.read()?;
+            let request: CreateResourceRequest = payload.read()?;
             services.permit(caller, &METHODS[128], Some(&request.instance)).await?;
-            let result = services.list_workloads(caller, request).await?;
-            codec.message(&result)
+            let result = services.create_resource(caller, request).await?;
+            Ok(codec.raw(result))
         }
         129 => {
-            let request: GetWorkloadRequest = payload.read()?;
+            let request: UpdateResourceRequest = payload.read()?;
             services.permit(caller, &METHODS[129], Some(&request.instance)).await?;
-            let result = services.get_workload(caller, request).await?;
-            codec.message(&result)
+            let result = services.update_resource(caller, request).await?;
+            Ok(codec.raw(result))
         }
         130 => {
-            let request: ListWorkloadPodsRequest = payload.read()?;
+            let request: PatchResourceRequest = payload.read()?;
             services.permit(caller, &METHODS[130], Some(&request.instance)).await?;
-            let result = services.list_workload_pods(caller, request).await?;
-            codec.message(&result)
+            let result = services.patch_resource(caller, request).await?;
+            Ok(codec.raw(result))
         }
         131 => {
-            let request: RestartWorkloadRequest = payload.read()?;
+            let request: DeleteResourceRequest = payload.read()?;
             services.permit(caller, &METHODS[131], Some(&request.instance)).await?;
-            let result = services.restart_workload(caller, request).await?;
-            codec.message(&result)
+            let result = services.delete_resource(caller, request).await?;
+            Ok(codec.raw(result))
         }
         132 => {
-            let request: PauseWorkloadRequest = payload.read()?;
+            let request: BatchApplyRequest = payload.read()?;
             services.permit(caller, &METHODS[132], Some(&request.instance)).await?;
-            let result = services.pause_workload(caller, request).await?;
+            let result = services.batch_apply(caller, request).await?;
             codec.message(&result)
         }
         133 => {
-            let request: ResumeWorkloadRequest = payload.read()?;
+            let request: RevealSecretRequest = payload.read()?;
             services.permit(caller, &METHODS[133], Some(&request.instance)).await?;
+            let result = services.reveal_secret(caller, request).await?;
+            Ok(codec.raw(result))
+        }
+        134 => {
+            let request: SearchRequest = payload.read()?;
+            services.permit(caller, &METHODS[134], None).await?;
+            let result = services.search(caller, request).await?;
+            codec.message(&result)
+        }
+        135 => {
+            let request: SuggestRequest = payload.read()?;
+            services.permit(caller, &METHODS[135], None).await?;
+            let result = services.suggest(caller, request).await?;
+            codec.message(&result)
+        }
+        136 => {
+            let request: ListSourcesRequest = payload.read()?;
+            services.permit(caller, &METHODS[136], None).await?;
+            let result = services.list_sources(caller, request).await?;
+            codec.message(&result)
+        }
+        137 => {
+            let request: SearchRequest = payload.read()?;
+            services.permit(caller, &METHODS[137], None).await?;
+            let result = services.export(caller, request).await?;
+            Ok(codec.raw_stream(result))
+        }
+        138 => {
+            let request: GetLoginOptionsRequest = payload.read()?;
+            services.permit(caller, &METHODS[138], None).await?;
+            let result = services.get_login_options(caller, request).await?;
+            codec.message(&result)
+        }
+        139 => {
+            let request: LoginRequest = payload.read()?;
+            services.permit(caller, &METHODS[139], None).await?;
+            let result = services.login(caller, request).await?;
+            codec.message(&result)
+        }
+        140 => {
+            let request: WhoAmIRequest = payload.read()?;
+            services.permit(caller, &METHODS[140], None).await?;
+            let result = services.who_am_i(caller, request).await?;
+            codec.message(&result)
+        }
+        141 => {
+            let request: ChangePasswordRequest = payload.read()?;
+            services.permit(caller, &METHODS[141], None).await?;
+            let result = services.change_password(caller, request).await?;
+            codec.message(&result)
+        }
+        142 => {
+            let request: CreateAccessTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[142], None).await?;
+            let result = services.create_access_token(caller, request).await?;
+            codec.message(&result)
+        }
+        143 => {
+            let request: ListAccessTokensRequest = payload.read()?;
+            services.permit(caller, &METHODS[143], None).await?;
+            let result = services.list_access_tokens(caller, request).await?;
+            codec.message(&result)
+        }
+        144 => {
+            let request: RevokeAccessTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[144], None).await?;
+            let result = services.revoke_access_token(caller, request).await?;
+            codec.message(&result)
+        }
+        145 => {
+            let request: ListWorkloadsRequest = payload.read()?;
+            services.permit(caller, &METHODS[145], Some(&request.instance)).await?;
+            let result = services.list_workloads(caller, request).await?;
+            codec.message(&result)
+        }
+        146 => {
+            let request: GetWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[146], Some(&request.instance)).await?;
+            let result = services.get_workload(caller, request).await?;
+            codec.message(&result)
+        }
+        147 => {
+            let request: ListWorkloadPodsRequest = payload.read()?;
+            services.permit(caller, &METHODS[147], Some(&request.instance)).await?;
+            let result = services.list_workload_pods(caller, request).await?;
+            codec.message(&result)
+        }
+        148 => {
+            let request: RestartWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[148], Some(&request.instance)).await?;
+            let result = services.restart_workload(caller, request).await?;
+            codec.message(&result)
+        }
+        149 => {
+            let request: PauseWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[149], Some(&request.instance)).await?;
+            let result = services.pause_workload(caller, request).await?;
+            codec.message(&result)
+        }
+        150 => {
+            let request: ResumeWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[150], Some(&request.instance)).await?;
             let result = services.resume_workload(caller, request).await?;
             codec.message(&result)
         }
-        134 => {
+        151 => {
             let request: ScaleWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[134], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[151], Some(&request.instance)).await?;
             let result = services.scale_workload(caller, request).await?;
+            codec.message(&result)
+        }
+        152 => {
+            let request: ListPromotableRequest = payload.read()?;
+            services.permit(caller, &METHODS[152], Some(&request.instance)).await?;
+            let result = services.list_promotable(caller, request).await?;
+            codec.message(&result)
+        }
+        153 => {
+            let request: PreviewPromotionRequest = payload.read()?;
+            services.permit(caller, &METHODS[153], Some(&request.instance)).await?;
+            let result = services.preview_promotion(caller, request).await?;
+            codec.message(&result)
+        }
+        154 => {
+            let request: PromoteWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[154], Some(&request.instance)).await?;
+            let result = services.promote_workload(caller, request).await?;
             codec.message(&result)
         }
         _ => Err(Status::method_not_served()),

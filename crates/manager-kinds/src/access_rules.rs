@@ -9,6 +9,14 @@ pub const BUILTIN_ROLES: &[&str] =
 /// Roles on the whole platform only.
 const PLATFORM_ROLES: &[&str] = &["platform-admin", "instance-owner", "auditor", "iam-owner"];
 
+/// Annotation of a ManagedCluster: a new value gives its instances new credentials of their own.
+pub const ROTATED_AT: &str = "flotilla.dev/credentials-rotated-at";
+
+/// Returns true for a cluster whose agent connects to its instance.
+pub fn is_pull(cluster: &Object) -> bool {
+    cluster.str_at(&["spec", "mode"]) == "Pull"
+}
+
 /// Rules of ManagedCluster, Workspace, Folder, User, Group, Role, Binding, Registration and Webhook.
 pub struct AccessStrategy;
 
@@ -27,6 +35,9 @@ impl Strategy for AccessStrategy {
 
     fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
         let mut errors = self.validate_create(new);
+        if new.kind() == "ManagedCluster" && is_pull(new) != is_pull(old) {
+            errors.push(FieldError::forbidden(spec("mode"), "cannot change: delete the cluster and create another"));
+        }
         if new.kind() == "Binding" {
             for field in ["subject", "role", "target"] {
                 if new.get(&["spec", field]) != old.get(&["spec", field]) {
@@ -140,14 +151,35 @@ fn cluster_problems(cluster: &Object) -> Vec<FieldError> {
     for problem in validation::cluster_name_problems(cluster.name()) {
         errors.push(FieldError::invalid(FieldPath::new("metadata").child("name"), cluster.name(), problem));
     }
-    if cluster.str_at(&["spec", "mode"]) == "Pull" {
-        let text = "pull mode is not supported here yet: register the cluster with `flotilla register`";
-        errors.push(FieldError::invalid(spec("mode"), "Pull", text));
+    if is_pull(cluster) {
+        errors.extend(pull_problems(cluster));
     } else if cluster.get(&["spec", "secretRef"]).is_none() {
         errors.push(FieldError::required(spec("secretRef"), "names the Secret with the kubeconfig of the cluster"));
     }
     if !cluster.str_at(&["spec", "proxyURL"]).is_empty() {
         errors.push(FieldError::forbidden(spec("proxyURL"), "is not supported yet"));
+    }
+    errors
+}
+
+/// The agent of a pull cluster connects to one control plane with a credential of that control plane.
+fn pull_problems(cluster: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for field in ["secretRef", "apiEndpoint"] {
+        let is_empty = cluster.get(&["spec", field]).is_none_or(|value| value.as_str() == Some(""));
+        if !is_empty {
+            errors.push(FieldError::forbidden(
+                spec(field),
+                "is not for pull clusters: the agent connects to the instance",
+            ));
+        }
+    }
+    if cluster.items(&["spec", "instances"]).len() > 1 {
+        errors.push(FieldError::invalid(
+            spec("instances"),
+            "",
+            "a pull cluster has one instance: its agent knows only one",
+        ));
     }
     errors
 }
@@ -181,8 +213,10 @@ mod tests {
         check(&crate::BINDINGS, system, "must not begin with system:");
         check(&crate::FOLDERS, json!({"parent": "x"}), "its own parent");
         check(&crate::MANAGED_CLUSTERS, json!({}), "kubeconfig of the cluster");
-        check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull"}), "pull mode is not supported");
         let secret = json!({"namespace": "a", "name": "b"});
+        check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull", "instances": ["east"]}), "");
+        check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull", "secretRef": secret}), "not for pull clusters");
+        check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull", "instances": ["a", "b"]}), "one instance");
         let webhook = |url: &str, events: Value| json!({"url": url, "events": events, "secretRef": secret});
         check(&crate::WEBHOOKS, webhook("https://iam.example.com/hook", json!(["registrations"])), "");
         check(&crate::WEBHOOKS, webhook("http://127.0.0.1:80/hook", json!([])), "");

@@ -17,6 +17,8 @@ pub const PROTECTED: &str = "flotilla.dev/protected";
 pub const RESTARTED_AT: &str = "flotilla.dev/restarted-at";
 /// A new value stops the control plane once no cluster is joined; a request starts it again.
 pub const HIBERNATED_AT: &str = "flotilla.dev/hibernated-at";
+/// The Prometheus that has metrics of this instance only.
+pub const PROMETHEUS_URL: &str = "flotilla.dev/prometheus-url";
 /// The backup of the instance whose data replaces the present data once.
 pub const RESTORE: &str = "flotilla.dev/restore";
 
@@ -85,6 +87,7 @@ pub struct InstanceSettings {
     pub hibernated_at: Option<String>,
     /// The id of the backup that the data comes from.
     pub restore: Option<String>,
+    pub prometheus: Option<String>,
 }
 
 /// Reads the annotations. Unknown ones with our prefix are errors: they would have no effect.
@@ -124,6 +127,7 @@ fn apply(settings: &mut InstanceSettings, key: &str, value: &str) -> Result<(), 
         HIBERNATE_AFTER => settings.hibernate_after = Some(hibernate_after(value)?),
         EXPOSE => settings.expose = Some(expose(value)?),
         PROTECTED => settings.is_protected = value.parse().map_err(|_| "must be \"true\" or \"false\"".to_owned())?,
+        PROMETHEUS_URL => settings.prometheus = Some(prometheus_url(value)?),
         RESTORE => settings.restore = Some(backup_id(value)?),
         RESTARTED_AT => settings.restarted_at = Some(value.to_owned()),
         HIBERNATED_AT => settings.hibernated_at = Some(value.to_owned()),
@@ -152,6 +156,16 @@ fn backup_id(value: &str) -> Result<String, String> {
     match is_backup_id(value) {
         true => Ok(value.to_owned()),
         false => Err("must be the id of a backup of this instance".to_owned()),
+    }
+}
+
+/// Reads the URL of an HTTP server, without user name, query or fragment.
+fn prometheus_url(value: &str) -> Result<String, String> {
+    let rest = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://"));
+    let is_plain = |rest: &str| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['@', '?', '#', ' ']);
+    match rest.is_some_and(is_plain) {
+        true => Ok(value.trim_end_matches('/').to_owned()),
+        false => Err("must be a URL such as https://HOST:9090, without user name and query".to_owned()),
     }
 }
 
@@ -228,6 +242,11 @@ mod tests {
         check(&[(HIBERNATE_AFTER, "10ms")], Err("at least 1s"));
         check(&[(EXPOSE, "https://x/y")], Err("is not a port"));
         check(&[(PROTECTED, "yes")], Err("must be \"true\" or \"false\""));
+        let prometheus = Some("http://prometheus:9090".to_owned());
+        let expected = InstanceSettings { prometheus, ..InstanceSettings::default() };
+        check(&[(PROMETHEUS_URL, "http://prometheus:9090/")], Ok(expected));
+        check(&[(PROMETHEUS_URL, "https://a:b@prometheus")], Err("must be a URL"));
+        check(&[(PROMETHEUS_URL, "file:///etc/passwd")], Err("must be a URL"));
         check(&[(DISPLAY_NAME, &"n".repeat(61))], Err("60"));
         check(&[(RESTORE, "../x")], Err("must be the id of a backup"));
         check(&[(MODE, "imported"), (IMPORT_KUBECONFIG, "kc"), (RESTORE, "x")], Err("is not the manager's"));

@@ -1,6 +1,6 @@
 //! The kinds that the manager serves: names, schemas, columns and rules, without looking anything up.
 
-mod access_rules;
+pub mod access_rules;
 pub mod annotations;
 pub mod grants;
 pub mod instance;

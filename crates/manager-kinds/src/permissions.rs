@@ -72,6 +72,7 @@ pub const PERMISSIONS: &[Permission] = &[
     on_instance("clusters.manage", OWNERS, Some(InstanceRole::Admin), None),
     on_instance("objects.read", OWNERS, Some(InstanceRole::View), Some(InstanceRole::View)),
     on_instance("objects.write", OWNERS, Some(InstanceRole::Edit), Some(InstanceRole::Edit)),
+    on_instance("objects.promote", OWNERS, Some(InstanceRole::Admin), Some(InstanceRole::Admin)),
     on_instance("secrets.read", OWNERS, Some(InstanceRole::Edit), Some(InstanceRole::Edit)),
     on_instance("explain", OWNERS, Some(InstanceRole::View), Some(InstanceRole::View)),
     Permission {
@@ -171,6 +172,7 @@ mod tests {
         ("clusters.manage", "POa"),
         ("objects.read", "POaevnmw"),
         ("objects.write", "POaenm"),
+        ("objects.promote", "POan"),
         ("secrets.read", "POaenm"),
         ("explain", "POaevnmw"),
         ("audit.read", "PUa"),

@@ -4,6 +4,8 @@
 //! Owns the status of ManagedCluster objects, and in instances the Cluster objects it joined. A new credential replaces the old
 //! one only if it reaches the same cluster.
 
+mod pull;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use instances::directory::InstanceDirectory;
 use instances::import::{self, EndpointPolicy};
 use instances::running::RunningInstance;
 use jiff::Timestamp;
+use manager_kinds::access_rules::{ROTATED_AT, is_pull};
 use manager_kinds::{KARMADAS, MANAGED_CLUSTERS};
 use membership::join::{JoinOptions, cluster_id, join, renew_credentials};
 use membership::unjoin::{UnjoinOptions, unjoin};
@@ -26,6 +29,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 const FIELD_MANAGER: &str = "flotilla-manager";
+/// Label of a Cluster with the name it has in the inventory.
+const LABEL_INVENTORY: &str = "flotilla.dev/managed-cluster";
 const WORKERS: usize = 4;
 /// Interval for checking clusters again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -101,6 +106,9 @@ impl ClusterImport {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::Done) };
+        if is_pull(&cluster) {
+            return self.reconcile_pull(key, &cluster).await;
+        }
         let mut desired = (*cluster).clone();
         desired.set(&["status", "observedGeneration"], cluster.generation());
         let is_complete;
@@ -163,15 +171,16 @@ impl ClusterImport {
                 format!("the credential is for another cluster ({system_id} instead of {known}); the old one is kept");
             return Err(("OtherCluster", text));
         }
-        let others = self.clusters.list();
-        let same = others.iter().find(|other| {
-            other.name() != cluster.name() && other.str_at(&["status", "systemID"]) == system_id && known.is_empty()
-        });
-        if let Some(same) = same {
-            return Err(("Duplicate", format!("the same cluster is already in the inventory as {}", same.name())));
+        if let Some(same) = self.same_cluster(cluster, &system_id) {
+            return Err(("Duplicate", format!("the same cluster is already in the inventory as {same}")));
         }
         let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
-        Ok(Checked { remote, fingerprint: pki::token::hash(&text), system_id, version })
+        let rotated_at = cluster.annotation(ROTATED_AT).unwrap_or_default();
+        let fingerprint = match rotated_at {
+            "" => pki::token::hash(&text),
+            at => pki::token::hash(&format!("{at} {text}")),
+        };
+        Ok(Checked { remote, fingerprint, system_id, version })
     }
 
     /// Joins the cluster to the instances of its spec and removes it from others; returns `status.joinedTo`.
@@ -205,6 +214,17 @@ impl ClusterImport {
         joined
     }
 
+    /// Returns the name under which the inventory has a new cluster already.
+    fn same_cluster(&self, cluster: &Object, system_id: &str) -> Option<String> {
+        if !cluster.str_at(&["status", "systemID"]).is_empty() {
+            return None;
+        }
+        let others = self.clusters.list();
+        let is_same =
+            |other: &&Arc<Object>| other.name() != cluster.name() && other.str_at(&["status", "systemID"]) == system_id;
+        others.iter().find(is_same).map(|same| same.name().to_owned())
+    }
+
     fn running(&self, name: &str) -> Result<Arc<RunningInstance>, String> {
         let entry = self.directory.find(name).ok_or_else(|| format!("there is no instance {name}"))?;
         entry.running.ok_or_else(|| format!("the instance {name} is not running"))
@@ -229,17 +249,7 @@ impl ClusterImport {
         // Users of the instance have the same roles in its members.
         let granted = instances::rights::ensure(&options.member.client).await;
         granted.map_err(|status| format!("the roles of users cannot be created in the cluster: {status}"))?;
-        let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
-        let mut labels = cluster.get(&["spec", "labels"]).cloned().unwrap_or_else(|| json!({}));
-        labels["flotilla.dev/managed-cluster"] = cluster.name().into();
-        let mut patch = json!({"metadata": {"labels": labels}, "spec": {}});
-        for field in ["provider", "region"] {
-            if !spec(field).is_empty() {
-                patch["spec"][field] = spec(field).into();
-            }
-        }
-        let written = running.admin.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await;
-        written.map(drop).map_err(|status| status.to_string())
+        describe(cluster, &running).await
     }
 
     async fn leave(&self, cluster: &Object, checked: &Checked, name: &str) -> Result<(), String> {
@@ -287,6 +297,22 @@ impl ClusterImport {
             dry_run: false,
         })
     }
+}
+
+/// Copies labels and place of a cluster to the Cluster in an instance.
+async fn describe(cluster: &Object, running: &RunningInstance) -> Result<(), String> {
+    let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
+    let mut labels = cluster.get(&["spec", "labels"]).cloned().unwrap_or_else(|| json!({}));
+    labels[LABEL_INVENTORY] = cluster.name().into();
+    let mut patch = json!({"metadata": {"labels": labels}, "spec": {}});
+    for field in ["provider", "region"] {
+        if !spec(field).is_empty() {
+            patch["spec"][field] = spec(field).into();
+        }
+    }
+    let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
+    let written = running.admin.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await;
+    written.map(drop).map_err(|status| status.to_string())
 }
 
 fn secret_of(cluster: &Object) -> ObjectKey {

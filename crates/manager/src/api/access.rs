@@ -151,7 +151,7 @@ impl ManagerApi {
         }
         let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
         let target = ResourceRef::cluster(&resource.gvr(), &name);
-        let written = self.as_caller(caller)?.update(target, object, options).await?;
+        let written = self.access_client(caller)?.update(target, object, options).await?;
         message(resource, &written)
     }
 
@@ -392,5 +392,38 @@ impl AccessService<ApiCaller> for ManagerApi {
             roles: permission.roles().into_iter().map(str::to_owned).collect(),
         });
         Ok(ListPermissionsResponse { permissions: permissions.collect() })
+    }
+
+    async fn update_binding(&self, caller: &ApiCaller, request: UpdateBindingRequest) -> Result<Binding, Status> {
+        self.replace_access(caller, &BINDINGS, request.binding, request.validate_only).await
+    }
+
+    async fn list_my_permissions(
+        &self,
+        caller: &ApiCaller,
+        request: ListMyPermissionsRequest,
+    ) -> Result<ListMyPermissionsResponse, Status> {
+        let instance = Some(request.instance.as_str()).filter(|name| !name.is_empty());
+        let has = |name: &str| self.verdict(&caller.user, name, instance) == Verdict::Allowed;
+        let own = PERMISSIONS.iter().filter(|permission| has(permission.name));
+        Ok(ListMyPermissionsResponse { permissions: own.map(|permission| permission.name.to_owned()).collect() })
+    }
+
+    async fn list_workspace_resources(
+        &self,
+        caller: &ApiCaller,
+        request: ListWorkspaceResourcesRequest,
+    ) -> Result<ListWorkspaceResourcesResponse, Status> {
+        let workspace = self.get_access(caller, &WORKSPACES, &request.workspace).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let instances = workspace.items(&["spec", "instances"]).iter().map(|name| (text(name), String::new()));
+        let namespaces = workspace.items(&["spec", "namespaces"]).iter();
+        let namespaces = namespaces.map(|entry| (text(&entry["instance"]), text(&entry["namespace"])));
+        let resources = instances.chain(namespaces).map(|(instance, namespace)| {
+            let found = self.operations.directory.find(&instance);
+            let state = found.map_or("Missing".to_owned(), |entry| entry.phase().to_owned());
+            WorkspaceResource { instance, namespace, state }
+        });
+        Ok(ListWorkspaceResourcesResponse { resources: resources.collect() })
     }
 }

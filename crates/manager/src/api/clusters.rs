@@ -11,17 +11,21 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_client::{ClusterClient, DeleteOptions, Endpoint, ListOptions, Patch, ResourceRef, WriteOptions};
 use instances::import;
 use manager_api::*;
+use manager_kinds::access_rules::is_pull;
 use manager_kinds::grants::{InstanceRole, PlatformRole};
 use manager_kinds::{INSTANCE_NAMESPACE, MANAGED_CLUSTERS};
 use object::builtin;
+use object::request::User;
 use object::{GroupVersionKind, GroupVersionResource, Object, Status, conditions};
 use serde_json::{Value, json};
+use transcode::call::Results;
 use transcode::errors::failed_precondition;
 
 use super::convert::{conditions_of, created, labels, quantities, statistic};
 use super::instances::confirmed;
 use super::lists::{ListRequest, page};
 use super::{ApiCaller, ManagerApi};
+use crate::access::Rights;
 
 const FIELD_MANAGER: &str = "flotilla";
 const KUBECONFIG_KEY: &str = "kubeconfig";
@@ -37,7 +41,7 @@ pub fn zone(cluster: &Object) -> String {
     if zones.is_empty() { cluster.str_at(&["spec", "zone"]).to_owned() } else { zones }
 }
 
-fn managed(cluster: &Object) -> ManagedCluster {
+pub(super) fn managed(cluster: &Object) -> ManagedCluster {
     let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
     let status = |field: &str| cluster.str_at(&["status", field]).to_owned();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -62,10 +66,11 @@ fn managed(cluster: &Object) -> ManagedCluster {
             .map(|entry| Join { instance: text(&entry["instance"]), message: text(&entry["message"]) })
             .collect(),
         create_time: created(cluster),
+        mode: if is_pull(cluster) { "Pull" } else { "Push" }.to_owned(),
     }
 }
 
-fn joined(cluster: &Object) -> JoinedCluster {
+pub(super) fn joined(cluster: &Object) -> JoinedCluster {
     let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
     let ready = conditions::find(cluster, "Ready");
     let summary = cluster.get(&["status", "resourceSummary"]);
@@ -129,25 +134,29 @@ fn kubeconfig_secret(cluster: &str, kubeconfig: &str) -> Object {
     secret
 }
 
+/// Returns whether a user sees all clusters of the inventory, or those of instances it administers.
+pub(super) fn sees_cluster(rights: &Rights, user: &User, cluster: &Object) -> bool {
+    let platform = rights.platform_roles(user);
+    if platform.contains(&PlatformRole::Admin) || platform.contains(&PlatformRole::InstanceOwner) {
+        return true;
+    }
+    let mut instances = cluster.items(&["spec", "instances"]).iter().filter_map(Value::as_str);
+    instances.any(|name| rights.instance_access(user, name).role == Some(InstanceRole::Admin))
+}
+
 impl ManagerApi {
-    /// Returns whether the caller sees all clusters of the inventory, or those of instances it administers.
-    fn sees_cluster(&self, caller: &ApiCaller, cluster: &Object) -> bool {
-        let platform = self.operations.rights.platform_roles(&caller.user);
-        if platform.contains(&PlatformRole::Admin) || platform.contains(&PlatformRole::InstanceOwner) {
-            return true;
-        }
-        let mut instances = cluster.items(&["spec", "instances"]).iter().filter_map(Value::as_str);
-        instances.any(|name| self.administers(caller, name))
+    pub(super) fn sees_cluster(&self, user: &User, cluster: &Object) -> bool {
+        sees_cluster(&self.operations.rights, user, cluster)
     }
 
     pub(super) fn administers(&self, caller: &ApiCaller, instance: &str) -> bool {
         self.operations.rights.instance_access(&caller.user, instance).role == Some(InstanceRole::Admin)
     }
 
-    async fn managed_cluster(&self, caller: &ApiCaller, name: &str) -> Result<Arc<Object>, Status> {
+    pub(super) async fn managed_cluster(&self, caller: &ApiCaller, name: &str) -> Result<Arc<Object>, Status> {
         let missing = || Status::not_found(&MANAGED_CLUSTERS.gvr().group_resource(), name);
         let found = self.system.find(ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), name)).await?;
-        found.filter(|cluster| self.sees_cluster(caller, cluster)).ok_or_else(missing)
+        found.filter(|cluster| self.sees_cluster(&caller.user, cluster)).ok_or_else(missing)
     }
 
     async fn patch_managed(&self, name: &str, patch: Value, dry_run: bool) -> Result<Arc<Object>, Status> {
@@ -220,7 +229,7 @@ impl ClusterService<ApiCaller> for ManagerApi {
         request: ListManagedClustersRequest,
     ) -> Result<ListManagedClustersResponse, Status> {
         let list = self.system.list_all(ResourceRef::all(&MANAGED_CLUSTERS.gvr()), ListOptions::default()).await?;
-        let visible = list.items.into_iter().filter(|cluster| self.sees_cluster(caller, cluster)).collect();
+        let visible = list.items.into_iter().filter(|cluster| self.sees_cluster(&caller.user, cluster)).collect();
         let found = page(
             &self.page_key,
             visible,
@@ -251,10 +260,24 @@ impl ClusterService<ApiCaller> for ManagerApi {
 
     async fn register_cluster(&self, _: &ApiCaller, request: RegisterClusterRequest) -> Result<ManagedCluster, Status> {
         let wanted = request.cluster.unwrap_or_default();
-        self.try_kubeconfig(&request.kubeconfig).await?;
         let mut cluster = MANAGED_CLUSTERS.object("", &wanted.name);
-        let secret = json!({"namespace": INSTANCE_NAMESPACE, "name": secret_name(&wanted.name), "key": KUBECONFIG_KEY});
-        cluster.set(&["spec", "secretRef"], secret);
+        let has_kubeconfig = match wanted.mode.as_str() {
+            "Pull" if !request.kubeconfig.is_empty() => {
+                return Err(Status::bad_request("kubeconfig: is not for pull clusters"));
+            }
+            "Pull" => {
+                cluster.set(&["spec", "mode"], "Pull");
+                false
+            }
+            "" | "Push" => {
+                self.try_kubeconfig(&request.kubeconfig).await?;
+                let name = secret_name(&wanted.name);
+                let secret = json!({"namespace": INSTANCE_NAMESPACE, "name": name, "key": KUBECONFIG_KEY});
+                cluster.set(&["spec", "secretRef"], secret);
+                true
+            }
+            _ => return Err(Status::bad_request("mode: must be Push or Pull")),
+        };
         let texts = [
             ("displayName", &wanted.display_name),
             ("provider", &wanted.provider),
@@ -272,10 +295,12 @@ impl ClusterService<ApiCaller> for ManagerApi {
         if request.validate_only {
             return Ok(managed(&checked));
         }
-        let secret = kubeconfig_secret(&wanted.name, &request.kubeconfig);
-        self.system.create(ResourceRef::within(&secrets(), INSTANCE_NAMESPACE), secret, options(false)).await?;
+        if has_kubeconfig {
+            let secret = kubeconfig_secret(&wanted.name, &request.kubeconfig);
+            self.system.create(ResourceRef::within(&secrets(), INSTANCE_NAMESPACE), secret, options(false)).await?;
+        }
         let created = self.system.create(collection, cluster, options(false)).await;
-        if created.is_err() {
+        if created.is_err() && has_kubeconfig {
             let target = ResourceRef::namespaced(&secrets(), INSTANCE_NAMESPACE, &secret_name(&wanted.name));
             // The cluster was refused; a Secret without one would be left behind.
             let _ = self.system.delete(target, DeleteOptions::default()).await;
@@ -347,6 +372,11 @@ impl ClusterService<ApiCaller> for ManagerApi {
         request: PutCredentialsRequest,
     ) -> Result<CredentialState, Status> {
         let cluster = self.managed_cluster(caller, &request.name).await?;
+        if is_pull(&cluster) {
+            return Err(failed_precondition(
+                "a pull cluster has no kubeconfig: its agent has a credential of its instance",
+            ));
+        }
         let reached = self.try_kubeconfig(&request.kubeconfig).await?;
         let known = cluster.str_at(&["status", "systemID"]);
         if !known.is_empty() && known != reached.system_id {
@@ -557,5 +587,67 @@ impl ClusterService<ApiCaller> for ManagerApi {
         }
         let shown = all.into_iter().map(|(key, values)| LabelValues { key, values: values.into_iter().collect() });
         Ok(ListClusterLabelsResponse { labels: shown.collect() })
+    }
+
+    async fn watch_managed_clusters(
+        &self,
+        caller: &ApiCaller,
+        request: WatchManagedClustersRequest,
+    ) -> Result<Results<ManagedClusterEvent>, Status> {
+        self.watch_inventory(caller, &request).await
+    }
+
+    async fn rotate_credentials(
+        &self,
+        caller: &ApiCaller,
+        request: RotateCredentialsRequest,
+    ) -> Result<CredentialState, Status> {
+        self.rotate(caller, &request.name).await
+    }
+
+    async fn watch_joined_clusters(
+        &self,
+        caller: &ApiCaller,
+        request: WatchJoinedClustersRequest,
+    ) -> Result<Results<JoinedClusterEvent>, Status> {
+        self.watch_clusters(caller, &request.instance).await
+    }
+
+    async fn create_registration_token(
+        &self,
+        caller: &ApiCaller,
+        request: CreateRegistrationTokenRequest,
+    ) -> Result<RegistrationToken, Status> {
+        self.new_registration_token(caller, &request).await
+    }
+
+    async fn list_registration_tokens(
+        &self,
+        caller: &ApiCaller,
+        request: ListRegistrationTokensRequest,
+    ) -> Result<ListRegistrationTokensResponse, Status> {
+        let tokens = self.registration_tokens(caller, &request.instance).await?;
+        Ok(ListRegistrationTokensResponse { tokens })
+    }
+
+    async fn delete_registration_token(
+        &self,
+        caller: &ApiCaller,
+        request: DeleteRegistrationTokenRequest,
+    ) -> Result<(), Status> {
+        self.remove_registration_token(caller, &request).await
+    }
+
+    async fn list_pending_agents(
+        &self,
+        caller: &ApiCaller,
+        request: ListPendingAgentsRequest,
+    ) -> Result<ListPendingAgentsResponse, Status> {
+        let agents = self.pending_agents(caller, &request.instance).await?;
+        Ok(ListPendingAgentsResponse { agents })
+    }
+
+    async fn approve_agent(&self, caller: &ApiCaller, request: ApproveAgentRequest) -> Result<PendingAgent, Status> {
+        self.approve(caller, &request).await
     }
 }

@@ -24,17 +24,18 @@ fn explained(status: Status) -> Status {
     }
 }
 
+/// The query that names an object.
+fn subject(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
+    let parameters = [("apiVersion", api_version), ("kind", kind), ("namespace", namespace), ("name", name)];
+    parameters.map(|(key, value)| format!("{key}={}", encode(value))).join("&")
+}
+
 #[async_trait]
 impl ExplainService<ApiCaller> for ManagerApi {
     async fn why(&self, caller: &ApiCaller, request: WhyRequest) -> Result<Raw, Status> {
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
-        let path = format!(
-            "/flotilla/v1alpha1/why?apiVersion={}&kind={}&namespace={}&name={}",
-            encode(&request.api_version),
-            encode(&request.kind),
-            encode(&request.namespace),
-            encode(&request.name)
-        );
+        let WhyRequest { api_version, kind, namespace, name, .. } = &request;
+        let path = format!("/flotilla/v1alpha1/why?{}", subject(api_version, kind, namespace, name));
         send(&client, "GET", &path, None).await.map(Raw::json).map_err(explained)
     }
 
@@ -79,5 +80,12 @@ impl ExplainService<ApiCaller> for ManagerApi {
         });
         let version = self.version_of(&request.instance, &bindings.resource_version);
         Ok(Topology { clusters: shown.collect(), version })
+    }
+
+    async fn get_timeline(&self, caller: &ApiCaller, request: GetTimelineRequest) -> Result<Raw, Status> {
+        let client = self.operations.instance_client(&caller.user, &request.instance).await?;
+        let GetTimelineRequest { api_version, kind, namespace, name, .. } = &request;
+        let path = format!("/flotilla/v1alpha1/timeline?{}", subject(api_version, kind, namespace, name));
+        send(&client, "GET", &path, None).await.map(Raw::json).map_err(explained)
     }
 }

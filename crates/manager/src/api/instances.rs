@@ -634,6 +634,22 @@ impl InstanceService<ApiCaller> for ManagerApi {
     async fn revoke_kubeconfig(&self, caller: &ApiCaller, request: RevokeKubeconfigRequest) -> Result<(), Status> {
         self.operations.revoke_kubeconfig(&caller.user, &request.id).await
     }
+
+    async fn list_components(
+        &self,
+        _: &ApiCaller,
+        request: ListComponentsRequest,
+    ) -> Result<ListComponentsResponse, Status> {
+        self.components(&request.name).await
+    }
+
+    async fn diagnose_instance(
+        &self,
+        caller: &ApiCaller,
+        request: DiagnoseInstanceRequest,
+    ) -> Result<Diagnosis, Status> {
+        self.diagnose(caller, &request.name).await
+    }
 }
 
 /// Compares what a caller may see with what it was sent, whenever instances or rights change.

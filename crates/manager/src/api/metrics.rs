@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use manager_api::*;
 use object::Status;
 use serde_json::Value;
+use transcode::Raw;
 use transcode::errors::failed_precondition;
 
 use super::{ApiCaller, ManagerApi};
@@ -56,5 +57,13 @@ impl MetricService<ApiCaller> for ManagerApi {
             series: series.collect(),
             step_seconds: samples["stepSeconds"].as_i64().unwrap_or_default(),
         })
+    }
+
+    async fn scrape_metrics(&self, caller: &ApiCaller, request: ScrapeMetricsRequest) -> Result<Raw, Status> {
+        self.scrape(caller, &request).await
+    }
+
+    async fn query_prometheus(&self, _: &ApiCaller, request: QueryPrometheusRequest) -> Result<Raw, Status> {
+        self.prometheus(&request).await
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use api::policy::{CLUSTER_OVERRIDE_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, PROPAGATION_POLICIES};
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use async_trait::async_trait;
-use cluster_client::{ClusterClient, ListOptions, ResourceRef};
+use cluster_client::{ClusterClient, ListOptions, ResourceRef, RestMapper};
 use manager_api::*;
-use object::{Object, Status};
+use object::{GroupVersion, Object, Status};
+use propagation::policy::{Policy as PropagatedBy, PolicyKey};
+use propagation::policy_choice::{Verdict, explain_choice};
+use propagation::policy_index::PolicyIndex;
 use serde_json::Value;
 
 use super::convert::created;
@@ -67,6 +70,24 @@ async fn bindings(client: &ClusterClient, namespace: &str) -> Result<Vec<Arc<Obj
     let mut all = readable(client, &RESOURCE_BINDINGS, namespace).await?;
     all.extend(readable(client, &CLUSTER_RESOURCE_BINDINGS, namespace).await?);
     Ok(all)
+}
+
+fn identity(key: &PolicyKey) -> (String, String, String) {
+    (key.scope().resource().kind.to_owned(), key.namespace.clone(), key.name.clone())
+}
+
+impl ManagerApi {
+    /// Reads the object whose policies are asked for.
+    async fn template(&self, client: &ClusterClient, request: &MatchPoliciesRequest) -> Result<Arc<Object>, Status> {
+        let unknown = || Status::bad_request("apiVersion and kind must name a kind of the instance");
+        let gvk = GroupVersion::parse(&request.api_version).ok_or_else(unknown)?.kind(&request.kind);
+        let resource = RestMapper::new(client.clone()).resource_of(&gvk).await.map_err(|_| unknown())?;
+        let target = match resource.namespaced {
+            true => ResourceRef::namespaced(&resource.gvr, &request.namespace, &request.name),
+            false => ResourceRef::cluster(&resource.gvr, &request.name),
+        };
+        client.get(target).await
+    }
 }
 
 #[async_trait]
@@ -135,6 +156,38 @@ impl PolicyService<ApiCaller> for ManagerApi {
             }
         });
         Ok(PolicyUsage { claims: claims.collect() })
+    }
+
+    async fn match_policies(
+        &self,
+        caller: &ApiCaller,
+        request: MatchPoliciesRequest,
+    ) -> Result<MatchPoliciesResponse, Status> {
+        let client = self.operations.instance_client(&caller.user, &request.instance).await?;
+        let template = self.template(&client, &request).await?;
+        let mut index = PolicyIndex::default();
+        for resource in &KINDS[..2] {
+            for policy in readable(&client, resource, "").await? {
+                index.put(PropagatedBy::read(policy)?);
+            }
+        }
+        let choice = explain_choice(&index, &template);
+        let candidates = choice.candidates.iter().map(|candidate| {
+            let (kind, namespace, name) = identity(&candidate.policy);
+            let chosen = candidate.verdict == Verdict::Chosen;
+            let reason = candidate.verdict.to_string();
+            PolicyCandidate { kind, namespace, name, priority: candidate.priority, chosen, reason }
+        });
+        let nearest = choice.nearest.iter().map(|miss| {
+            let (kind, namespace, name) = identity(&miss.policy);
+            PolicyMiss { kind, namespace, name, reasons: miss.reasons.iter().map(ToString::to_string).collect() }
+        });
+        let holder = policy_of(&template).map(|(kind, namespace, name)| format!("{kind} {namespace}/{name}"));
+        Ok(MatchPoliciesResponse {
+            candidates: candidates.collect(),
+            nearest: nearest.collect(),
+            current: holder.unwrap_or_default(),
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use transcode::errors::failed_precondition;
 use super::convert::{created, labels};
 use super::lists::{ListRequest, page};
 use super::policies::{placed, policy_text};
+use super::promotion::Promoted;
 use super::{ApiCaller, ManagerApi};
 
 const FIELD_MANAGER: &str = "flotilla-console";
@@ -292,6 +293,34 @@ impl WorkloadService<ApiCaller> for ManagerApi {
         }
         let patch = json!({"spec": {"replicas": replicas}});
         self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, *validate_only).await
+    }
+
+    async fn list_promotable(
+        &self,
+        caller: &ApiCaller,
+        request: ListPromotableRequest,
+    ) -> Result<ListPromotableResponse, Status> {
+        self.promotable(caller, &request).await
+    }
+
+    async fn preview_promotion(
+        &self,
+        caller: &ApiCaller,
+        request: PreviewPromotionRequest,
+    ) -> Result<Promotion, Status> {
+        let PreviewPromotionRequest { instance, cluster, namespace, resource, name, skip_dependencies } = &request;
+        let with_dependencies = !skip_dependencies;
+        self.preview(caller, &Promoted { instance, cluster, namespace, resource, name, with_dependencies }).await
+    }
+
+    async fn promote_workload(&self, caller: &ApiCaller, request: PromoteWorkloadRequest) -> Result<Promotion, Status> {
+        let PromoteWorkloadRequest { instance, cluster, namespace, resource, name, .. } = &request;
+        let with_dependencies = !request.skip_dependencies;
+        let promoted = Promoted { instance, cluster, namespace, resource, name, with_dependencies };
+        match request.validate_only {
+            true => self.preview(caller, &promoted).await,
+            false => self.promote(caller, &promoted).await,
+        }
     }
 }
 
