@@ -44,6 +44,13 @@ const DEEP_LEVELS: usize = 300;
 /// So many events, of 2 KiB each, count as a flood; it goes on after that.
 const FLOOD_EVENTS: usize = 5_000;
 
+/// A path with a redirect to another server.
+pub const REDIRECT: &str = "/hostile/redirect";
+/// A path with a page that would act on the browser of a user of the control plane.
+pub const PAGE: &str = "/hostile/page";
+const PAGE_STATUS: &str = "200 OK\r\nset-cookie: __Host-flotilla-session=stolen; Path=/; Secure\r\nclear-site-data: \"*\"\r\n\
+    access-control-allow-origin: https://elsewhere.example\r\nservice-worker-allowed: /";
+
 type TlsStream = StreamOwned<ServerConnection, TcpStream>;
 
 impl HostileApi {
@@ -117,6 +124,8 @@ fn serve(
     };
     let of_list = matches!(answer, HostileAnswer::EmptyItems | HostileAnswer::DeepObject);
     match path.split('?').next().unwrap_or_default() {
+        REDIRECT => send(stream.get_mut(), "302 Found\r\nlocation: https://elsewhere.example/", ""),
+        PAGE => send(stream.get_mut(), PAGE_STATUS, "<script>fetch('/api/v1/secrets')</script>"),
         "/readyz" | "/healthz" | "/livez" => send(stream.get_mut(), "200 OK", "ok"),
         "/version" => send(stream.get_mut(), "200 OK", r#"{"major":"1","minor":"36","gitVersion":"v1.36.0"}"#),
         "/api" => send(stream.get_mut(), "200 OK", &core_discovery()),

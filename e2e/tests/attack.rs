@@ -34,6 +34,7 @@ patcher,patcher,4
 updater,updater,5
 approver,approver,6
 agent,system:karmada:agent:m2,7,\"system:karmada:agents\"
+owner,owner,8
 ";
 
 const OBJECTS: &str = "
@@ -57,6 +58,10 @@ const OBJECTS: &str = "
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: low, namespace: tenant},
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit},
   subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: low}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: owner, namespace: tenant},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: owner}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: viewer},
   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view},
@@ -320,12 +325,35 @@ fn single_requests() -> Vec<Reproduction> {
     ]
 }
 
+/// Found later (N1): objects without a namespace, in the rights of a role with everything in one namespace.
+fn objects_without_a_namespace() -> Vec<Reproduction> {
+    let get = |path: &str, expected| {
+        let path = format!("/flotilla/v1alpha1/{path}&namespace=tenant");
+        reproduction(("N1", "owner"), ("GET", &path, JSON), "", expected)
+    };
+    vec![
+        get("rows?version=v1&resource=configmaps", (200, "existing")),
+        get("rows?version=v1&resource=namespaces", (403, "cannot list")),
+        get("rows?group=cluster.karmada.io&version=v1alpha1&resource=clusters", (403, "cannot list")),
+        get("rows?group=rbac.authorization.k8s.io&version=v1&resource=clusterroles", (403, "cannot list")),
+        get("why?apiVersion=cluster.karmada.io/v1alpha1&kind=Cluster&name=m2", (403, "cannot get")),
+        get("timeline?apiVersion=v1&kind=Namespace&name=other", (403, "cannot get")),
+    ]
+}
+
 #[test]
 fn requests_of_the_attack_are_refused_or_bounded() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let world = World::start(folder.path());
     let certificates = certificates(&world);
-    let groups = [forged_bindings(), nesting_patches(), certificates, creating_writes(), single_requests()];
+    let groups = [
+        forged_bindings(),
+        nesting_patches(),
+        certificates,
+        creating_writes(),
+        single_requests(),
+        objects_without_a_namespace(),
+    ];
     let failures: Vec<String> = groups.iter().flatten().filter_map(|case| world.check(case).err()).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     deep_objects_are_refused_or_can_be_deleted(&world);

@@ -492,10 +492,14 @@ fn no_role_reaches_further(world: &World) {
         let answer = client.ask("PATCH", &path, "application/json", &spec.to_string()).expect("an answer");
         assert_eq!(answer.code, code, "{}", answer.body);
     }
-    let mut manifest = json!({"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "west"}});
+    let mut manifest =
+        json!({"apiVersion": "operator.karmada.io/v1alpha1", "kind": "Karmada", "metadata": {"name": "west"}});
     manifest["spec"] = spec["spec"].clone();
     let path = format!("{BASE}/instances/west/manifest");
     expect(admin.ask("PUT", &path, "application/json", &manifest.to_string()), 403);
     let title = json!({"displayName": "West"}).to_string();
-    expect(admin.ask("PATCH", &format!("{BASE}/instances/west?updateMask=displayName"), "application/json", &title), 200);
+    expect(
+        admin.ask("PATCH", &format!("{BASE}/instances/west?updateMask=displayName"), "application/json", &title),
+        200,
+    );
 }

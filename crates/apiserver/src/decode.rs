@@ -131,6 +131,26 @@ impl Complaints {
     }
 }
 
+/// Memory of a map with its first entry, and of an element of a list.
+const MAP_BYTES: usize = 640;
+const ELEMENT_BYTES: usize = 64;
+/// Memory for each byte of a protobuf message with small parts.
+const PROTOBUF_FACTOR: usize = 24;
+
+/// Estimates the memory of a body as a tree, rather too high than too low: small maps take a hundred times their text.
+pub fn tree_bytes(body: &[u8], format: BodyFormat) -> usize {
+    if format == BodyFormat::Protobuf {
+        return body.len() * PROTOBUF_FACTOR;
+    }
+    let parts = body.iter().map(|byte| match byte {
+        // A line of YAML can be a map.
+        b'{' | b'\n' => MAP_BYTES,
+        b',' | b'[' => ELEMENT_BYTES,
+        _ => 1,
+    });
+    parts.sum()
+}
+
 pub fn decode(bytes: &[u8], format: BodyFormat) -> Result<Decoded, Status> {
     if bytes.is_empty() {
         return Err(Status::bad_request("the request body is empty"));

@@ -223,7 +223,8 @@ impl Backend for Direct {
         let resource = self.find(&request.gvr)?;
         let target = Target {
             resource: resource.clone(),
-            namespace: request.namespace.unwrap_or_default(),
+            // A role in a namespace says nothing about objects that are in none.
+            namespace: if resource.kind.namespaced { request.namespace.unwrap_or_default() } else { String::new() },
             name: String::new(),
             subresource: None,
         };

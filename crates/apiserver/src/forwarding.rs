@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full};
 use hyper_util::rt::TokioIo;
@@ -15,6 +15,17 @@ use crate::respond::Body;
 /// Headers of one hop, and those by which a client could claim to be someone.
 const DROPPED: &[&str] =
     &["authorization", "cookie", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding"];
+
+/// Headers by which another server could act on the browsers and clients of this one: sign them out or in, give other sites
+/// access, or run code of its own.
+const FOREIGN: &[&str] = &[
+    "set-cookie",
+    "clear-site-data",
+    "strict-transport-security",
+    "service-worker-allowed",
+    "access-control-allow-origin",
+    "access-control-allow-credentials",
+];
 
 pub type OutgoingBody = BoxBody<Bytes, hyper::Error>;
 
@@ -79,15 +90,29 @@ pub fn answer_until(
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return switch(response, client, end);
     }
+    // As in kube-apiserver: clients add their credentials to every request, and a redirect would send them elsewhere.
+    if response.status().is_redirection() && response.headers().contains_key(header::LOCATION) {
+        let text = "the backend attempted to redirect this request, which is not permitted";
+        return Err(Status::new(502, "BadGateway", text));
+    }
     Ok(stream_back(response))
+}
+
+/// Removes what another server must not tell the clients of this one.
+fn without_foreign(headers: &mut HeaderMap) {
+    for name in FOREIGN {
+        headers.remove(*name);
+    }
 }
 
 fn stream_back(response: Response<hyper::body::Incoming>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(header::CONNECTION);
     parts.headers.remove(header::TRANSFER_ENCODING);
-    // Another server must not replace the session cookie of this one.
-    parts.headers.remove(header::SET_COOKIE);
+    without_foreign(&mut parts.headers);
+    // A page of another server that a browser opens here gets no origin: it can neither call this API nor use its console.
+    parts.headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    parts.headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let frames = BodyStream::new(body).filter_map(|frame| async move {
         match frame {
             Ok(frame) => frame.into_data().ok().map(Ok),
@@ -106,7 +131,8 @@ fn switch(
     let Some(client) = client else {
         return Err(Status::bad_request("this connection cannot be upgraded: use HTTP/1.1"));
     };
-    let headers = response.headers().clone();
+    let mut headers = response.headers().clone();
+    without_foreign(&mut headers);
     tokio::spawn(async move {
         let (client, server) = match futures::try_join!(client, hyper::upgrade::on(response)) {
             Ok(both) => both,

@@ -24,7 +24,7 @@ use crate::extension::Extension;
 use crate::flow::FlowControl;
 use crate::health::HealthCheck;
 use crate::http::Peer;
-use crate::limits::{Limits, LimitsConfig};
+use crate::limits::{Limits, LimitsConfig, Reservation};
 use crate::metrics::Metrics;
 use crate::mount::{Mount, RequestedNames};
 use crate::request::RequestInfo;
@@ -146,6 +146,16 @@ impl Server {
     /// 403 unless the user may do this, for questions that are not the request itself.
     pub async fn require(&self, user: &User, action: &Action<'_>) -> Result<(), Status> {
         self.auth.require(self.resources(), user, action).await
+    }
+
+    /// Counts memory that a request takes as its user's, or refuses with the time to wait.
+    pub fn reserve(&self, user: &Arc<User>, bytes: usize) -> Result<Reservation, Status> {
+        self.limits.reserve(user, bytes)
+    }
+
+    /// Raises a reservation to `bytes`.
+    pub fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), Status> {
+        self.limits.grow(reservation, bytes)
     }
 
     /// Authentication and authorization, for changes of their configuration.

@@ -95,7 +95,7 @@ pub(crate) async fn authorized_subject(
     request: &ExtensionRequest,
 ) -> Result<(Subject, ApiResource), Status> {
     let parameter = |key: &str| request.incoming.query.get(key).unwrap_or_default().to_owned();
-    let subject = Subject {
+    let mut subject = Subject {
         api_version: parameter("apiVersion"),
         kind: parameter("kind"),
         namespace: parameter("namespace"),
@@ -108,6 +108,10 @@ pub(crate) async fn authorized_subject(
     let resource = explainer.resource(&subject.api_version, &subject.kind).await?;
     if resource.namespaced && subject.namespace.is_empty() {
         return Err(Status::bad_request(format!("{} is namespaced: the query needs namespace", subject.kind)));
+    }
+    if !resource.namespaced {
+        // A role in a namespace says nothing about objects that are in none.
+        subject.namespace.clear();
     }
     server.authorize(&request.user, &reading(&resource, &subject)).await?;
     Ok((subject, resource))

@@ -42,10 +42,12 @@ impl Extension for SortedRows {
         if gvr.version.is_empty() || gvr.resource.is_empty() {
             return Err(Status::bad_request("the query needs version, resource and, except for core kinds, group"));
         }
-        let namespace = parameter("namespace");
+        let resource = server.registry.find(&gvr.group, &gvr.version, &gvr.resource);
+        // A role in a namespace says nothing about objects that are in none.
+        let is_namespaced = resource.as_ref().is_some_and(|resource| resource.kind.namespaced);
+        let namespace = if is_namespaced { parameter("namespace") } else { String::new() };
         let listing = RequestInfo { namespace: namespace.clone(), ..RequestInfo::on(gvr.clone(), Verb::List) };
         server.authorize(&request.user, &listing).await?;
-        let resource = server.registry.find(&gvr.group, &gvr.version, &gvr.resource);
         let Some(resource) = resource.filter(|resource| resource.kind.stored) else {
             let text = format!("{} is not stored here, so that it cannot be sorted", gvr.resource);
             return Err(Status::new(404, "NotFound", text));
@@ -55,7 +57,6 @@ impl Extension for SortedRows {
         if gvr.group.is_empty() && gvr.resource == "secrets" && window.include_object.as_deref() == Some("Object") {
             return Err(Status::bad_request("includeObject must be None or Metadata for secrets"));
         }
-        let namespace = if resource.kind.namespaced { namespace } else { String::new() };
         let target = Target { resource, namespace, name: String::new(), subresource: None };
         let table = ordered(server.read_scope(), &request.user, &target, &selection(query)?, &window).await?;
         Ok(respond::value(200, &table))

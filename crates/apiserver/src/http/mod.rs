@@ -269,7 +269,7 @@ async fn authorize_and_serve(
     }
     record.annotations(ctx.take_audit_annotations());
     record.response(&response);
-    if is_remote { respond::counted(response, &server.limits, &user, slot, is_read) } else { Ok(response) }
+    respond::counted(response, &server.limits, &user, slot, is_read)
 }
 
 /// Reads the body first: a client that does not send one holds no slot.

@@ -11,6 +11,7 @@ use super::Incoming;
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::dynamic_group::DynamicRequest;
+use crate::limits::Reservation;
 use crate::request::{Deletion, ListSelection, RequestInfo, parse_revision, patch_kind, write_options};
 use crate::respond::{self, Body, Format};
 use crate::served_resources::{Resource, ServedResources};
@@ -100,6 +101,7 @@ async fn write(
     let query = incoming.query;
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let verb = incoming.info.verb;
+    let _tree = reserve_tree(server, ctx, &incoming.body, content_type.as_deref())?;
     let answer = match verb {
         Verb::Create | Verb::Update => {
             let kind = if verb == Verb::Create { "CreateOptions" } else { "UpdateOptions" };
@@ -133,6 +135,22 @@ async fn write(
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
     };
     respond::object_response(server.resources(), &resource, answer, format).await
+}
+
+/// Trees from this size on are counted until the request has ended: others cost little more than their text, which is counted.
+const TREE_COUNTED_FROM: usize = 4 << 20;
+
+/// Counts the tree of a body as memory of its user: many that wait for the storage or for webhooks exist at the same time.
+fn reserve_tree(
+    server: &Server,
+    ctx: &Context,
+    body: &super::RequestBody,
+    content_type: Option<&str>,
+) -> Result<Option<Reservation>, Status> {
+    let super::RequestBody::Whole(bytes) = body else { return Ok(None) };
+    let format = BodyFormat::of_content_type(content_type).unwrap_or(BodyFormat::Json);
+    let tree = decode::tree_bytes(bytes, format);
+    if tree < TREE_COUNTED_FROM { Ok(None) } else { server.reserve(&ctx.user, tree).map(Some) }
 }
 
 /// The body of a delete is optional; an empty one leaves the options to the query.

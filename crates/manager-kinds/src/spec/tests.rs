@@ -125,9 +125,7 @@ fn settings_of_an_imported_instance_have_no_effect() {
 
 #[test]
 fn a_change_of_what_is_taken_from_others_is_noticed() {
-    let etcd = |endpoint: &str, secret: &str| {
-        json!({"components": {"etcd": {"external": {"endpoints": [endpoint], "secretRef": {"name": secret}}}}})
-    };
+    let etcd = |endpoint: &str, secret: &str| json!({"components": {"etcd": {"external": {"endpoints": [endpoint], "secretRef": {"name": secret}}}}});
     let prefixed = |prefix: &str| {
         let mut spec = etcd("https://e:2379", "e");
         spec["components"]["karmadaAPIServer"] = json!({"extraArgs": {"etcd-prefix": prefix}});
@@ -146,11 +144,15 @@ fn a_change_of_what_is_taken_from_others_is_noticed() {
     check(&json!({}), &ca("other"), true);
     check(&ca("own"), &ca("other"), true);
     check(&own, &own, false);
-    check(&own, &{
-        let mut paused = own.clone();
-        paused["suspend"] = true.into();
-        paused
-    }, false);
+    check(
+        &own,
+        &{
+            let mut paused = own.clone();
+            paused["suspend"] = true.into();
+            paused
+        },
+        false,
+    );
     let mut imported = instance(json!({}));
     imported.set_annotation(annotations::MODE, "imported");
     imported.set_annotation(annotations::IMPORT_KUBECONFIG, "own-import");

@@ -323,7 +323,10 @@ impl AccessService<ApiCaller> for ManagerApi {
         let roles = self.operations.rights.platform_roles(&request::User::new(&request.name, &[]));
         let is_privileged = roles.contains(&PlatformRole::Admin) || roles.contains(&PlatformRole::InstanceOwner);
         if is_privileged && !self.operations.is_platform_admin(&caller.user) {
-            let text = format!("the user {:?} has more rights than the caller: only administrators set its password", request.name);
+            let text = format!(
+                "the user {:?} has more rights than the caller: only administrators set its password",
+                request.name
+            );
             return Err(Status::new(403, "Forbidden", text));
         }
         self.accounts.set_password(&request.name, &request.password).await
