@@ -8,6 +8,11 @@ use crate::field::{FieldError, go_quote};
 use crate::gvk::{GroupKind, GroupResource};
 use crate::request::Verb;
 
+/// Larger bodies are not read as a Status: the sender may not be trusted, and a tree takes up to a hundred times its text.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the message for a body that is no Status.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+
 /// Message of a 404 for a resource that is not served, as Kubernetes words it.
 pub const RESOURCE_NOT_SERVED: &str = "the server could not find the requested resource";
 /// Message of a 405, as Kubernetes words it.
@@ -243,10 +248,10 @@ impl Status {
 
     /// Parses a `Status` sent by another API server; anything else becomes a plain error with that code.
     pub fn from_response(code: u16, body: &[u8]) -> Self {
-        let parsed: Option<Value> = serde_json::from_slice(body).ok();
+        let parsed: Option<Value> = (body.len() <= BODY_BYTES_MAX).then(|| serde_json::from_slice(body).ok()).flatten();
         match parsed {
             Some(value) if value["kind"] == "Status" => Self::from_value(code, &value),
-            _ => Self::new(code, reason_of_code(code), String::from_utf8_lossy(body).trim().to_owned()),
+            _ => Self::new(code, reason_of_code(code), shown_text(body)),
         }
     }
 
@@ -334,6 +339,12 @@ fn reason_of_code(code: u16) -> &'static str {
     REASONS.iter().find(|(c, _)| *c == code).map_or("Unknown", |(_, reason)| *reason)
 }
 
+/// The text of an error that is no Status; the end of a long one is left out.
+fn shown_text(body: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&body[..body.len().min(TEXT_BYTES_MAX)]).trim().to_owned();
+    if body.len() > TEXT_BYTES_MAX { format!("{shown}… ({} bytes)", body.len()) } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,6 +362,9 @@ mod tests {
 
     #[test]
     fn a_response_without_a_status_keeps_its_code() {
+        let huge = format!("{{\"kind\":\"Status\",\"details\":{{\"causes\":[{}]}}}}", "{},".repeat(200_000));
+        let status = Status::from_response(500, huge.as_bytes());
+        assert!(status.message.len() < 2 * TEXT_BYTES_MAX && status.message.ends_with("bytes)"), "{}", status.message);
         let status = Status::from_response(404, b"404 page not found");
         assert!(status.is_not_found());
         assert_eq!(status.message, "404 page not found");
