@@ -64,7 +64,7 @@ fn status_of(error: MembershipError) -> Status {
 fn agent_address(running: &RunningInstance) -> Result<RemoteConfig, String> {
     match (&running.connection, &running.kubeconfig) {
         (_, Some(file)) => {
-            let kubeconfig = Kubeconfig::load(&[file.clone()]).map_err(|error| error.to_string())?;
+            let kubeconfig = Kubeconfig::load(std::slice::from_ref(file)).map_err(|error| error.to_string())?;
             kubeconfig.remote(None).map_err(|error| error.to_string())
         }
         (Connection::Remote(remote), None) => Ok(remote.config.clone()),
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn only_requests_of_agents_that_nobody_decided_are_pending() {
         let key = pki::key::PrivateKey::generate().expect("a key");
-        let mut check = |name: &str, signer: &str, conditions: serde_json::Value, expected: Option<&str>| {
+        let check = |name: &str, signer: &str, conditions: serde_json::Value, expected: Option<&str>| {
             let subject = pki::subject::CertificateSubject::new(name, &["system:karmada:agents".to_owned()]);
             let text = pki::csr::create_csr(&key, &subject, &Default::default()).expect("a request");
             let mut request = REQUESTS.object("", "csr");
