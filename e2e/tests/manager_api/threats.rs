@@ -2,7 +2,9 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
+use e2e::manager::eventually;
 use e2e::raw_client::{RawClient, RawResponse};
 use serde_json::{Value, json};
 
@@ -214,8 +216,15 @@ fn instances_do_not_connect_to_the_machine_of_the_manager(world: &World) {
         }
         let clusters = format!("{api}/apis/cluster.karmada.io/v1alpha1/clusters");
         expect(world.admin.post(&clusters, &cluster), 201);
-        let read = world.admin.get(&format!("{clusters}/{name}/proxy/latest/meta-data")).expect("an answer");
-        assert!(read.code == 503 && read.body.contains(problem), "{name}: {} {}", read.code, read.body);
+        let refused = || {
+            let read = world.admin.get(&format!("{clusters}/{name}/proxy/latest/meta-data")).expect("an answer");
+            // 429 until the members were asked to accept the user.
+            match read.code == 503 && read.body.contains(problem) {
+                true => Ok(()),
+                false => Err(format!("{name}: {} {}", read.code, read.body)),
+            }
+        };
+        eventually(Duration::from_secs(20), refused, || world.manager.server.log());
     }
     let hook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
