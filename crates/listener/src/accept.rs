@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, ActivityVerdict, OpenBody};
 use crate::admission::{Admission, Exceeded, Permit};
+use crate::executor::StreamExecutor;
 use crate::stream::WatchedStream;
 use crate::{ConnectionLimits, ConnectionPeer};
 
@@ -58,8 +58,6 @@ pub struct HttpListener {
     pub http: HttpSettings,
 }
 
-type HttpBuilder = auto::Builder<TokioExecutor>;
-
 impl HttpListener {
     /// Serves connections until `stop` is cancelled, then lets requests finish. `service` makes the handler of a
     /// connection.
@@ -73,7 +71,6 @@ impl HttpListener {
     {
         let Self { tcp, tls, limits, http } = self;
         let admission = Admission::new(&limits);
-        let builder = Arc::new(http_builder(&http));
         let connections = TaskTracker::new();
         let mut problems = ProblemLog::default();
         let mut backoff = BACKOFF_MIN;
@@ -102,7 +99,7 @@ impl HttpListener {
                     continue;
                 }
             };
-            let connection = Connection { limits, builder: builder.clone(), stop: stop.clone() };
+            let connection = Connection { limits, http, stop: stop.clone() };
             connections.spawn(connection.serve(socket, address, tls.clone(), permit, service.clone()));
         }
         drop(tcp);
@@ -113,8 +110,8 @@ impl HttpListener {
     }
 }
 
-fn http_builder(http: &HttpSettings) -> HttpBuilder {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn http_builder(http: &HttpSettings, executor: StreamExecutor) -> auto::Builder<StreamExecutor> {
+    let mut builder = auto::Builder::new(executor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(http.header_max);
     builder
         .http2()
@@ -130,7 +127,7 @@ fn http_builder(http: &HttpSettings) -> HttpBuilder {
 
 struct Connection {
     limits: ConnectionLimits,
-    builder: Arc<HttpBuilder>,
+    http: HttpSettings,
     stop: CancellationToken,
 }
 
@@ -179,16 +176,20 @@ impl Connection {
     {
         let activity = Activity::new(Instant::now());
         let of_requests = activity.clone();
+        let executor = StreamExecutor::default();
+        let builder = http_builder(&self.http, executor.clone());
         let service = service_fn(move |request| {
             let request_open = of_requests.begin_request();
-            let response = handler(request);
+            executor.expect(&request, request_open.is_alone);
+            // On the heap, so that a response that lasts, such as a watch, does not keep the memory of its handler.
+            let response = Box::pin(handler(request));
             async move {
                 let response = response.await;
                 Ok::<_, Infallible>(response.map(|body| OpenBody { body, _request: request_open }))
             }
         });
         let stream = TokioIo::new(WatchedStream::new(stream, activity.clone(), permit));
-        let mut connection = pin!(self.builder.serve_connection_with_upgrades(stream, service));
+        let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
         let mut is_closing = false;
         let mut check_after = self.limits.first_request_max;
         loop {

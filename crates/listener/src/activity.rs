@@ -51,7 +51,7 @@ impl Activity {
         let mut state = self.state.lock();
         state.requests_open += 1;
         state.has_served = true;
-        OpenRequest { activity: self.clone() }
+        OpenRequest { activity: self.clone(), is_alone: state.requests_open == 1 }
     }
 
     pub fn write_accepted(&self) {
@@ -104,6 +104,8 @@ impl State {
 /// A request in progress, its response included.
 pub struct OpenRequest {
     activity: Arc<Activity>,
+    /// No other request of the connection was open when this one came.
+    pub is_alone: bool,
 }
 
 impl Drop for OpenRequest {

@@ -7,6 +7,7 @@
 mod accept;
 mod activity;
 mod admission;
+mod executor;
 mod files;
 mod stream;
 
