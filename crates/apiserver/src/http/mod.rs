@@ -254,7 +254,8 @@ async fn authorize_and_serve(
         true => Some(server.flow.classify(&server.registry, &user, &incoming.info).await?),
         false => None,
     };
-    let work = serve_in_slot(server, &ctx, incoming, record, classified.as_ref());
+    // On the heap: the future of a verb is large, and would be copied into each of the futures around it.
+    let work = Box::pin(serve_in_slot(server, &ctx, incoming, record, classified.as_ref()));
     let answered = match timeout {
         None => work.await,
         Some(limit) => tokio::time::timeout(limit, work)
