@@ -41,6 +41,7 @@ async fn follow(server: Weak<Server>) {
                 }
             }
         }
+        server.compressed_parts.forget_unused();
         let compacted = store.compacted().await;
         for (_, cache) in server.registry.caches() {
             cache.forget_before(compacted);

@@ -1,5 +1,7 @@
 //! The parts of a server that reads and writes work with, so that no verb sees the whole server.
 
+use std::sync::Arc;
+
 use access::Action;
 use object::request::User;
 use object::{Object, Status};
@@ -10,6 +12,7 @@ use crate::auth::Auth;
 use crate::context::Context;
 use crate::limits::Limits;
 use crate::resources::Resources;
+use crate::respond::CompressedParts;
 use crate::served_resources::{Resource, ServedResources};
 use crate::storage::{EventLeases, Objects};
 
@@ -18,6 +21,7 @@ use crate::storage::{EventLeases, Objects};
 pub struct ReadScope<'a> {
     pub(crate) resources: Resources<'a>,
     pub(crate) limits: &'a Limits,
+    pub(crate) parts: &'a Arc<CompressedParts>,
     /// Ends watches when the server stops.
     pub(crate) stop: &'a CancellationToken,
 }

@@ -29,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::mount::{Mount, RequestedNames};
 use crate::request::RequestInfo;
 use crate::resources::Resources;
+use crate::respond::CompressedParts;
 use crate::scope::{ReadScope, WriteScope};
 use crate::served_resources::ServedResources;
 use crate::storage::{EventLeases, Objects};
@@ -72,6 +73,7 @@ pub struct Server {
     pub(crate) limits: Limits,
     pub(crate) flow: FlowControl,
     pub metrics: Metrics,
+    pub(crate) compressed_parts: Arc<CompressedParts>,
     pub(crate) openapi: OpenApiCache,
     pub version: Version,
     pub(crate) event_leases: EventLeases,
@@ -85,6 +87,8 @@ pub struct Server {
 
 impl Server {
     pub fn new(config: ServerConfig) -> Arc<Self> {
+        let (metrics, compressed_parts) = (Metrics::default(), Arc::<CompressedParts>::default());
+        compressed_parts.clone().measure(&metrics.components);
         Arc::new(Self {
             objects: Objects::new(config.store.clone()),
             registry: ServedResources::new(config.store, config.kinds, config.stop.clone()),
@@ -95,7 +99,8 @@ impl Server {
             flow: FlowControl::new(config.limits.reads_max + config.limits.writes_max),
             activity: ActivityLog::default(),
             limits: Limits::new(config.limits),
-            metrics: Metrics::default(),
+            metrics,
+            compressed_parts,
             openapi: OpenApiCache::default(),
             version: config.version,
             event_leases: EventLeases::new(config.event_ttl),
@@ -114,7 +119,12 @@ impl Server {
 
     /// The parts that lists and watches use.
     pub fn read_scope(&self) -> ReadScope<'_> {
-        ReadScope { resources: self.resources(), limits: &self.limits, stop: &self.stop }
+        ReadScope {
+            resources: self.resources(),
+            limits: &self.limits,
+            parts: &self.compressed_parts,
+            stop: &self.stop,
+        }
     }
 
     /// The parts that writes use.

@@ -61,7 +61,7 @@ pub async fn list_response(
     if let Some(counted) = counted_while_streamed.filter(|_| is_streamable(resource, format)) {
         let reservation = scope.limits.reserve(user, counted)?;
         let counted = (scope.limits, reservation);
-        return streamed_list(resource, &head, listed.entries, format, include_object, counted);
+        return streamed_list(resource, &head, listed.entries, format, include_object, counted, scope.parts);
     }
     if format.is_plain() && resource.served_is_stored() {
         let write = |stored: &Stored, out: &mut Vec<u8>| match head.is_kind_on_items {

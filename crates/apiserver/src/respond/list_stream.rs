@@ -1,19 +1,18 @@
 //! Large lists in pieces: objects stay in the shared cache entries and are encoded as the client reads.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use futures::stream;
 use http::{HeaderValue, Response, header};
 use object::Status;
 use serde_json::{Value, json};
 
 use super::body::{self, Body, PIECE_BYTES, too_slow};
+use super::compressed_parts::CompressedParts;
 use super::list::ListHead;
+use super::list_gzip::GzipOutput;
 use super::negotiate::{Encoding, Format, Shape};
 use super::object::metadata_only;
 use super::table;
@@ -28,6 +27,7 @@ pub const STREAMED_FROM_BYTES: usize = 128 << 10;
 const COUNTED_PART: usize = 16;
 /// The least a streamed list counts: its pieces in the connection's buffers.
 const COUNTED_BYTES_MIN: usize = 256 << 10;
+pub const LIST_END: &[u8] = b"]}";
 
 /// Memory a list or the initial state of a watch counts while it is given out; `None` for small ones.
 pub fn counted_bytes(size: usize) -> Option<usize> {
@@ -49,16 +49,26 @@ enum ItemForm {
     Row(Option<String>),
 }
 
-struct ListContent {
+/// The items of a list that are still to be encoded.
+pub struct Items {
     resource: Arc<Resource>,
     form: ItemForm,
-    entries: VecDeque<Arc<Entry>>,
-    is_first: bool,
-    is_complete: bool,
-    /// Encoded and not given out yet.
-    output: Vec<u8>,
+    pub entries: VecDeque<Arc<Entry>>,
+    /// No item was encoded yet.
+    pub is_first: bool,
+}
+
+/// A list under way to its client.
+enum ListContent {
+    Plain { items: Items, output: PlainOutput },
+    Gzip { opening: Vec<u8>, items: Items, output: Box<GzipOutput> },
+}
+
+/// Encoded and not given out yet.
+struct PlainOutput {
+    bytes: Vec<u8>,
     given_out: usize,
-    gzip: Option<GzEncoder<Vec<u8>>>,
+    is_complete: bool,
 }
 
 /// The list with its items to come. Only for streamable forms.
@@ -69,17 +79,16 @@ pub fn streamed_list(
     format: Format,
     include_object: Option<&str>,
     counted: (&Limits, Reservation),
+    parts: &Arc<CompressedParts>,
 ) -> Result<Response<Body>, Status> {
     let (form, opening) = opening(resource, head, format, include_object)?;
-    let content = ListContent {
-        resource: resource.clone(),
-        form,
-        entries: entries.into(),
-        is_first: true,
-        is_complete: false,
-        output: opening,
-        given_out: 0,
-        gzip: format.gzip.then(|| GzEncoder::new(Vec::new(), Compression::fast())),
+    let items = Items { resource: resource.clone(), form, entries: entries.into(), is_first: true };
+    let content = match format.gzip {
+        true => ListContent::Gzip { opening, items, output: Box::new(GzipOutput::new(parts.clone())) },
+        false => {
+            let output = PlainOutput { bytes: opening, given_out: 0, is_complete: false };
+            ListContent::Plain { items, output }
+        }
     };
     let (limits, reservation) = counted;
     let backlog = Backlog::new(content, Some(reservation));
@@ -137,66 +146,65 @@ fn opening(
 impl ListContent {
     /// The next bytes on the wire; `None` after the last.
     fn next_piece(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Plain { items, output } => output.next_piece(items),
+            Self::Gzip { opening, items, output } => output.next_piece(opening, items),
+        }
+    }
+}
+
+impl PlainOutput {
+    fn next_piece(&mut self, items: &mut Items) -> Option<Bytes> {
         while self.unsent() < PIECE_BYTES && !self.is_complete {
-            self.output.drain(..self.given_out);
+            self.bytes.drain(..self.given_out);
             self.given_out = 0;
-            self.encode_more();
+            self.is_complete = items.encode_some(&mut self.bytes);
         }
         if self.unsent() == 0 {
             return None;
         }
         let end = self.given_out + self.unsent().min(PIECE_BYTES);
-        let piece = Bytes::copy_from_slice(&self.output[self.given_out..end]);
+        let piece = Bytes::copy_from_slice(&self.bytes[self.given_out..end]);
         self.given_out = end;
         if self.unsent() == 0 {
             // One large object must not keep its buffer until the end of the list.
-            self.output = Vec::new();
+            self.bytes = Vec::new();
             self.given_out = 0;
         }
         Some(piece)
     }
 
     fn unsent(&self) -> usize {
-        self.output.len() - self.given_out
+        self.bytes.len() - self.given_out
     }
+}
 
-    fn encode_more(&mut self) {
-        let Some(mut gzip) = self.gzip.take() else {
-            let mut output = std::mem::take(&mut self.output);
-            self.encode_items(&mut output);
-            self.output = output;
-            return;
-        };
-        // The opening, which was written before there was an encoder.
-        let mut plain = if self.is_first { std::mem::take(&mut self.output) } else { Vec::new() };
-        self.encode_items(&mut plain);
-        // Writing to memory cannot fail.
-        let _ = gzip.write_all(&plain);
-        if self.is_complete {
-            self.output.extend(gzip.finish().unwrap_or_default());
-        } else {
-            self.output.append(gzip.get_mut());
-            self.gzip = Some(gzip);
+impl Items {
+    /// Reports whether objects have apiVersion and kind; `None` when the items are not objects as they are stored.
+    pub fn is_kind_shown(&self) -> Option<bool> {
+        match self.form {
+            ItemForm::Object { is_kind_shown } => Some(is_kind_shown),
+            ItemForm::Metadata | ItemForm::Row(_) => None,
         }
     }
 
-    /// Appends items up to the size of a piece, and the end of the list behind the last.
-    fn encode_items(&mut self, out: &mut Vec<u8>) {
+    /// Appends items up to the size of a piece, and the end of the list after the last. Returns true at the end.
+    fn encode_some(&mut self, out: &mut Vec<u8>) -> bool {
         while out.len() < PIECE_BYTES {
             let Some(entry) = self.entries.pop_front() else {
-                out.extend_from_slice(b"]}");
-                self.is_first = false;
-                self.is_complete = true;
-                return;
+                out.extend_from_slice(LIST_END);
+                return true;
             };
-            if !std::mem::replace(&mut self.is_first, false) {
-                out.push(b',');
-            }
-            self.encode_item(&entry, out);
+            self.encode(&entry, out);
         }
+        false
     }
 
-    fn encode_item(&self, entry: &Entry, out: &mut Vec<u8>) {
+    /// Appends one item, with a comma unless it is the first of the list.
+    pub fn encode(&mut self, entry: &Entry, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.is_first, false) {
+            out.push(b',');
+        }
         let value = match &self.form {
             ItemForm::Object { is_kind_shown: true } => return entry.stored.write_json(out),
             ItemForm::Object { is_kind_shown: false } => return entry.stored.write_json_item(out),
@@ -210,5 +218,108 @@ impl ListContent {
         let table = table::table_with(&self.resource, &[entry.decode()], Value::Null, false, include_object);
         let row = table.ok().and_then(|mut table| table["rows"].as_array_mut().and_then(Vec::pop));
         row.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use http_body_util::BodyExt;
+    use object::request::User;
+    use store::memory::Memory;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::limits::LimitsConfig;
+    use crate::served_resources::ServedResources;
+
+    struct Lists {
+        resource: Arc<Resource>,
+        parts: Arc<CompressedParts>,
+        limits: Limits,
+        revision: u64,
+    }
+
+    impl Lists {
+        fn new() -> Self {
+            let served = ServedResources::new(Arc::new(Memory::new()), kinds::builtin(), CancellationToken::new());
+            let resource = served.find("", "v1", "configmaps").expect("a built-in kind");
+            let limits = Limits::new(LimitsConfig::default());
+            Self { resource, parts: Arc::default(), limits, revision: 0 }
+        }
+
+        fn entry(&mut self, name: usize, size: usize) -> Arc<Entry> {
+            self.revision += 1;
+            let data = format!("{name}-{}-", self.revision).repeat(size / 8 + 1);
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{name}"),
+                "namespace": "a"}, "data": {"text": data}});
+            let bytes = object::Object::from_value(object).expect("a map").encode();
+            Arc::new(Entry::read("a", bytes, self.revision, &[]).expect("readable"))
+        }
+
+        async fn body(&self, entries: &[Arc<Entry>], gzip: bool, shape: Shape) -> Bytes {
+            let head = ListHead {
+                api_version: "v1".into(),
+                kind: "ConfigMapList".into(),
+                metadata: json!({"resourceVersion": self.revision.to_string()}),
+                is_kind_on_items: false,
+            };
+            let format = Format { encoding: Encoding::Json, shape, pretty: false, gzip };
+            let user = Arc::new(User::new("a", &[]));
+            let reservation = self.limits.reserve(&user, 1).expect("free memory");
+            let counted = (&self.limits, reservation);
+            let listed = streamed_list(&self.resource, &head, entries.to_vec(), format, None, counted, &self.parts);
+            listed.expect("a list").into_body().collect().await.expect("a body").to_bytes()
+        }
+
+        /// A list with gzip unpacks to the list without.
+        async fn check(&self, entries: &[Arc<Entry>], shape: Shape) {
+            let plain = self.body(entries, false, shape).await;
+            let mut unpacked = Vec::new();
+            let packed = self.body(entries, true, shape).await;
+            let mut decoder = GzDecoder::new(&packed[..]);
+            decoder.read_to_end(&mut unpacked).expect("a gzip stream with the right checksum");
+            assert!(unpacked == plain, "{} entries: {} bytes are {}", entries.len(), plain.len(), unpacked.len());
+            assert!(serde_json::from_slice::<Value>(&plain).is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_with_gzip_unpacks_to_the_same_bytes() {
+        let mut lists = Lists::new();
+        let mut entries: Vec<_> = (0..300).map(|name| lists.entry(name, 1000)).collect();
+        entries.push(lists.entry(300, 300_000));
+        for round in 0..4 {
+            for shape in [Shape::Object, Shape::Metadata, Shape::Table] {
+                lists.check(&entries, shape).await;
+            }
+            // Part of the list, from another first object.
+            lists.check(&entries[7..200], Shape::Object).await;
+            lists.check(&[], Shape::Object).await;
+            entries[40] = lists.entry(40, 1000 + round);
+            let added = lists.entry(1000 + round, 10);
+            entries.insert(90, added);
+            entries.remove(250);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_leaves_the_other_parts_of_a_list_at_hand() {
+        let mut lists = Lists::new();
+        let mut entries: Vec<_> = (0..2000).map(|name| lists.entry(name, 1000)).collect();
+        for _ in 0..2 {
+            lists.body(&entries, true, Shape::Object).await;
+        }
+        let all = lists.parts.bytes();
+        assert!(all > 0);
+        entries[1000] = lists.entry(1000, 1000);
+        for _ in 0..2 {
+            lists.body(&entries, true, Shape::Object).await;
+        }
+        lists.parts.forget_unused();
+        let after = lists.parts.bytes();
+        assert!(after.abs_diff(all) < all / 100, "{all} bytes before the change, {after} after it");
     }
 }
