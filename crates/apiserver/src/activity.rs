@@ -111,8 +111,12 @@ impl ActivityLog {
 
 impl ActivityEntry {
     fn repeats(&self, next: &Self) -> bool {
-        let same = |one: &Self| (one.user.clone(), one.verb, one.path.clone(), one.code, one.source.clone());
-        same(self) == same(next)
+        // The path first: it differs most often.
+        self.path == next.path
+            && self.verb == next.verb
+            && self.code == next.code
+            && self.user == next.user
+            && self.source == next.source
     }
 }
 
@@ -151,7 +155,10 @@ fn is_of_interest(info: &RequestInfo, code: u16) -> bool {
 fn entry_of(request: &AnsweredRequest<'_>, now: Timestamp) -> ActivityEntry {
     let now = object::time::format_micros(now);
     let AnsweredRequest { info, user, peer, agent, audit_id, code } = *request;
-    let short = |text: &str| text.chars().take(TEXT_MAX).collect::<String>();
+    let short = |text: &str| match text.len() <= TEXT_MAX {
+        true => text.to_owned(),
+        false => text.chars().take(TEXT_MAX).collect(),
+    };
     ActivityEntry {
         time: now.clone(),
         last_time: now,

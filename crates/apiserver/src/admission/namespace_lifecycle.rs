@@ -1,11 +1,15 @@
 //! Refuses creates in namespaces that are missing or terminating, and deletes of system namespaces.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use object::{Object, Status};
+use serde::Deserialize;
 
 use super::{Admission, Attributes, Operation};
 use crate::admission::AdmissionScope;
 use crate::context::Context;
+use crate::storage;
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
@@ -31,13 +35,14 @@ impl Admission for NamespaceLifecycle {
         }
         let Some(namespaces) = scope.resources.registry.find("", "v1", "namespaces") else { return Ok(()) };
         let namespace = attributes.namespace;
-        let Some(found) = scope.resources.objects.get(&namespaces.key("", namespace)).await? else {
+        let found = scope.resources.objects.store().get(&namespaces.key("", namespace)).await;
+        let (Some(found), _) = found.map_err(storage::status_of_store)? else {
             return Err(Status::not_found(&namespaces.kind.group_resource(), namespace));
         };
-        if !found.object.is_deleting() && found.object.str_at(&["status", "phase"]) != "Terminating" {
-            return Ok(());
+        match is_open(&found.value) {
+            true => Ok(()),
+            false => Err(terminating(attributes, object, namespace)),
         }
-        Err(terminating(attributes, object, namespace))
     }
 
     async fn validate(
@@ -57,6 +62,37 @@ impl Admission for NamespaceLifecycle {
     }
 }
 
+/// The part of a namespace that decides; every create in it reads this.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamespaceState<'a> {
+    #[serde(borrow)]
+    metadata: NamespaceMetadata<'a>,
+    #[serde(borrow)]
+    status: Option<NamespaceStatus<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NamespaceMetadata<'a> {
+    #[serde(borrow)]
+    deletion_timestamp: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamespaceStatus<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+}
+
+/// Reports whether objects can be created in a stored namespace. One that cannot be read takes none.
+fn is_open(namespace: &[u8]) -> bool {
+    let Ok(state) = serde_json::from_slice::<NamespaceState<'_>>(namespace) else { return false };
+    let is_terminating = state.status.is_some_and(|status| status.phase == "Terminating");
+    state.metadata.deletion_timestamp.is_none() && !is_terminating
+}
+
 fn terminating(attributes: &Attributes<'_>, object: &Object, namespace: &str) -> Status {
     let detail = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let name = attributes.name_in_refusals(Some(object));
@@ -69,4 +105,24 @@ fn terminating(attributes: &Attributes<'_>, object: &Object, namespace: &str) ->
         });
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_open;
+
+    #[test]
+    fn namespaces_are_open_until_they_are_deleted() {
+        let cases = [
+            (r#"{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#, true),
+            (r#"{"metadata":{"name":"a"}}"#, true),
+            (r#"{"metadata":{"deletionTimestamp":null},"status":{}}"#, true),
+            (r#"{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}}"#, false),
+            (r#"{"metadata":{"name":"a"},"status":{"phase":"Termin\u0061ting"}}"#, false),
+            ("no JSON", false),
+        ];
+        for (namespace, expected) in cases {
+            assert_eq!(is_open(namespace.as_bytes()), expected, "{namespace}");
+        }
+    }
 }
