@@ -19,6 +19,7 @@ mod report;
 mod restart;
 mod scale;
 mod scheduler;
+mod search;
 mod server;
 mod start;
 mod wire;

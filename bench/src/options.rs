@@ -12,6 +12,7 @@ use crate::propagation::PropagationOptions;
 use crate::restart::RestartOptions;
 use crate::scale::ScaleOptions;
 use crate::scheduler::SchedulerBenchOptions;
+use crate::search::SearchOptions;
 
 /// Compares flotilla with real Karmada, kube-apiserver and etcd, and writes one report with a plot.
 ///
@@ -69,6 +70,8 @@ pub enum Command {
     Agents(AgentsOptions),
     /// A hundred large simulated members.
     Scale(ScaleOptions),
+    /// A hundred thousand pods of ten members in the cache of search.
+    Search(SearchOptions),
     /// A hundred control planes in one manager.
     Manager(ManagerBenchOptions),
     /// Rewrite the report from the figures in --out.
@@ -101,6 +104,8 @@ pub enum Scenario {
     Patch,
     List,
     Watch,
+    /// Thousands of watchers on few connections.
+    Watchers,
     /// Single-object operations with 1,000, 10,000 and 100,000 objects.
     Growth,
 }
@@ -146,6 +151,10 @@ impl Api<'_> {
 
     pub fn listed_objects(&self) -> usize {
         10_000
+    }
+
+    pub fn many_watchers(&self) -> usize {
+        if self.options.quick { 1_000 } else { 10_000 }
     }
 
     pub fn growth_sizes(&self) -> &'static [usize] {

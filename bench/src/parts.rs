@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use crate::options::{Api, ApiOptions, BenchOptions, Command};
 use crate::outcome::{PartOutcome, Run};
 use crate::{
-    agents, api_server, failover, machine, manager, programs, propagation, report, restart, scale, scheduler, start,
+    agents, api_server, failover, machine, manager, programs, propagation, report, restart, scale, scheduler, search,
+    start,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,11 +24,12 @@ pub enum BenchPart {
     Failover,
     Agents,
     Scale,
+    Search,
     Manager,
 }
 
 impl BenchPart {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Start,
         Self::Api,
         Self::Scheduler,
@@ -36,6 +38,7 @@ impl BenchPart {
         Self::Failover,
         Self::Agents,
         Self::Scale,
+        Self::Search,
         Self::Manager,
     ];
 
@@ -49,6 +52,7 @@ impl BenchPart {
             Self::Failover => "failover",
             Self::Agents => "agents",
             Self::Scale => "scale",
+            Self::Search => "search",
             Self::Manager => "manager",
         }
     }
@@ -58,8 +62,8 @@ impl BenchPart {
         match (self, quick) {
             (Self::Start, false) => (90, 180),
             (Self::Start, true) => (75, 120),
-            (Self::Api, false) => (200, 300),
-            (Self::Api, true) => (60, 120),
+            (Self::Api, false) => (240, 400),
+            (Self::Api, true) => (75, 150),
             (Self::Scheduler, false) => (35, 60),
             (Self::Scheduler, true) => (10, 40),
             (Self::Propagation, false) => (1400, 1900),
@@ -72,6 +76,8 @@ impl BenchPart {
             (Self::Agents, true) => (60, 120),
             (Self::Scale, false) => (500, 700),
             (Self::Scale, true) => (60, 120),
+            (Self::Search, false) => (150, 300),
+            (Self::Search, true) => (60, 120),
             (Self::Manager, false) => (150, 400),
             (Self::Manager, true) => (80, 160),
         }
@@ -90,6 +96,7 @@ pub async fn run(options: &BenchOptions) -> anyhow::Result<()> {
         Some(Command::Failover(_)) => &[BenchPart::Failover],
         Some(Command::Agents(_)) => &[BenchPart::Agents],
         Some(Command::Scale(_)) => &[BenchPart::Scale],
+        Some(Command::Search(_)) => &[BenchPart::Search],
         Some(Command::Manager(_)) => &[BenchPart::Manager],
     };
     let options = &programs::with_flotilla(options).await?;
@@ -162,6 +169,10 @@ async fn run_part(part: BenchPart, options: &BenchOptions, run: &Run, left: Dura
         BenchPart::Scale => {
             let own = if let Some(Command::Scale(own)) = command { own.clone() } else { Default::default() };
             it.make(async |found, notes| scale::run(options, &own, found, notes).await).await
+        }
+        BenchPart::Search => {
+            let own = if let Some(Command::Search(own)) = command { own.clone() } else { Default::default() };
+            it.make(async |found, _| search::run(options, &own, found).await).await
         }
         BenchPart::Manager => {
             let own = if let Some(Command::Manager(own)) = command { own.clone() } else { Default::default() };

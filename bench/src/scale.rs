@@ -172,7 +172,7 @@ async fn count_pods(members: &[LightMember]) -> usize {
     count
 }
 
-async fn join_all(plane: &BenchPlane, members: &[LightMember], options: &BenchOptions) -> anyhow::Result<f64> {
+pub async fn join_all(plane: &BenchPlane, members: &[LightMember], options: &BenchOptions) -> anyhow::Result<f64> {
     let start = Instant::now();
     let program = programs::flotilla(options)?;
     let join = |member: &LightMember| {

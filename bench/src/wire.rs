@@ -137,6 +137,16 @@ enum Sender {
 }
 
 impl Connection {
+    /// Another client on the same connection; `None` where a connection has one request at a time.
+    pub fn share(&self) -> Option<Self> {
+        match &self.sender {
+            Sender::Http1(_) => None,
+            Sender::Http2(sender) => {
+                Some(Self { sender: Sender::Http2(sender.clone()), authority: self.authority.clone() })
+            }
+        }
+    }
+
     /// Sends a request and reads the complete response.
     pub async fn call(&mut self, call: Call) -> anyhow::Result<WireResponse> {
         let (status, mut body) = self.open(call).await?;

@@ -9,6 +9,7 @@ mod single;
 mod start;
 pub mod text;
 pub mod watch;
+pub mod watchers;
 
 use crate::api_server::list::Encoding;
 use crate::api_server::objects::{fill, make_namespace};
@@ -36,7 +37,8 @@ pub async fn run(api: Api<'_>, report: &mut Results, notes: &mut Vec<String>) ->
         Protocol::Http1 => "HTTP/1.1".to_owned(),
         Protocol::Http2 => "HTTP/2".to_owned(),
     };
-    let on_objects = [Scenario::Create, Scenario::Get, Scenario::Patch, Scenario::List, Scenario::Watch];
+    let on_objects =
+        [Scenario::Create, Scenario::Get, Scenario::Patch, Scenario::List, Scenario::Watch, Scenario::Watchers];
     let servers = if api.wants(Scenario::Start) {
         say("start");
         let (servers, started) = start::measure(&sides, api).await?;
@@ -87,6 +89,10 @@ async fn measure_objects(servers: &[Server], options: Api<'_>, report: &mut Resu
     if options.wants(Scenario::Watch) {
         say("watch");
         report.watch = watch::measure(servers, options).await?;
+    }
+    if options.wants(Scenario::Watchers) && options.options.protocol == Protocol::Http2 {
+        say("watchers");
+        report.watchers = watchers::measure(servers, options).await?;
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub struct Results {
     pub list: Vec<Measured>,
     pub list_gzip: Vec<Measured>,
     pub watch: Vec<FannedOut>,
+    #[serde(default)]
+    pub watchers: Vec<ManyWatched>,
     pub growth: Vec<Grown>,
 }
 
@@ -43,6 +45,21 @@ pub struct FannedOut {
     /// Watches closed by the server for being too slow, and opened again.
     pub reopened: usize,
     pub median_ms: f64,
+    pub deliveries_per_second: f64,
+    pub server_cpu_us: f64,
+    pub client_cpu_us: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct ManyWatched {
+    pub side: Side,
+    pub watchers: usize,
+    /// Watches closed by the server for being too slow, and opened again.
+    pub reopened: usize,
+    /// Memory of the server for each idle watcher, without file pages.
+    pub idle_kib: f64,
+    /// From the first event until every watcher had all.
+    pub seconds: f64,
     pub deliveries_per_second: f64,
     pub server_cpu_us: f64,
     pub client_cpu_us: f64,

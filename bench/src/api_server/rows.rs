@@ -1,6 +1,6 @@
 //! Combines the figures of both sides in rows.
 
-use crate::api_server::results::{FannedOut, Measured, Results, Started};
+use crate::api_server::results::{FannedOut, ManyWatched, Measured, Results, Started};
 use crate::report::rows::{Better, Row, RowTarget, grouped};
 use crate::server::Side;
 
@@ -42,7 +42,7 @@ pub fn rows(report: &Results) -> Vec<Row> {
     rows.extend(single_rows("get", &report.get, 8.0));
     rows.extend(single_rows("merge patch", &report.patch, 5.0));
     rows.extend(list_rows("list of 10,000", &report.list, Some(RowTarget::Ratio(5.0))));
-    rows.extend(list_rows("list of 10,000, gzip", &report.list_gzip, None));
+    rows.extend(list_rows("list of 10,000, gzip", &report.list_gzip, Some(RowTarget::Ratio(10.0))));
     let watch = |value: fn(&FannedOut) -> f64| pair(&report.watch, |f| f.side, value);
     let deliveries = watch(|f| f.deliveries_per_second);
     rows.extend(row("watch fan-out", "deliveries/s", Better::Higher, deliveries, Some(RowTarget::Ratio(4.0))));
@@ -55,6 +55,7 @@ pub fn rows(report: &Results) -> Vec<Row> {
         None,
     ));
     rows.extend(row("watch fan-out, server CPU per delivery", "µs", Better::Lower, watch(|f| f.server_cpu_us), None));
+    rows.extend(crowd_rows(&report.watchers));
     for growth in growth(report).iter().filter(|growth| growth.side == Side::Flotilla) {
         let most = growth.sizes.last().map_or(0, |size| size.0);
         let what = format!("API server: {} with {} objects, p50 over that with few", growth.operation, grouped(most));
@@ -62,6 +63,21 @@ pub fn rows(report: &Results) -> Vec<Row> {
         rows.push(Row::new(what, "", Better::Lower, growth.factor, None, target));
     }
     rows
+}
+
+fn crowd_rows(measured: &[ManyWatched]) -> Vec<Row> {
+    let Some(first) = measured.first() else { return Vec::new() };
+    let name = format!("{} watchers", grouped(first.watchers));
+    let of = |value: fn(&ManyWatched) -> f64| pair(measured, |m| m.side, value);
+    let (idle, deliveries) = (of(|m| m.idle_kib), of(|m| m.deliveries_per_second));
+    let (cpu, reopened) = (of(|m| m.server_cpu_us), of(|m| m.reopened as f64));
+    let rows = [
+        row(&format!("{name}, memory of an idle one"), "KiB", Better::Lower, idle, Some(RowTarget::Below(8.0))),
+        row(&format!("{name}, deliveries"), "per second", Better::Higher, deliveries, Some(RowTarget::Ratio(4.0))),
+        row(&format!("{name}, server CPU per delivery"), "µs", Better::Lower, cpu, Some(RowTarget::Ratio(4.0))),
+        row(&format!("{name}, closed by the server"), "", Better::Lower, reopened, None),
+    ];
+    rows.into_iter().flatten().collect()
 }
 
 fn single_rows(name: &str, measured: &[Measured], target: f64) -> Vec<Row> {

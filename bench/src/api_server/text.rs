@@ -5,12 +5,13 @@ use std::fmt::Write;
 use crate::api_server::results::Results;
 use crate::api_server::rows::{Growth, growth};
 use crate::api_server::watch::{EVENTS, WATCHERS};
+use crate::api_server::watchers::{EVENTS as CROWD_EVENTS, EVENTS_PER_SECOND};
 use crate::report::rows::grouped;
 
 pub fn details(report: &Results) -> String {
     let mut text = format!(
         "{} clients over {} with client certificates; ConfigMaps with 1 KiB of data; watch: {EVENTS} events to {WATCHERS} \
-         watchers. Both servers take turns, and every write is on disk before it is answered.\n",
+         watchers. Many watchers: over HTTP/2, 200 on a connection, {CROWD_EVENTS} events at {EVENTS_PER_SECOND} per second. Both servers take turns, and every write is on disk before it is answered.\n",
         report.clients, report.protocol,
     );
     growth_table(report, &mut text);

@@ -21,6 +21,7 @@ use crate::wire::{Call, Connection};
 
 pub const WATCHERS: usize = 100;
 pub const EVENTS: usize = 200;
+const NAMESPACE: &str = "watched";
 const WRITERS: usize = 50;
 const BURSTS: usize = 10;
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +39,7 @@ struct Audience {
 pub async fn measure(servers: &[Server], options: Api<'_>) -> anyhow::Result<Vec<FannedOut>> {
     let mut audiences = Vec::new();
     for server in servers {
-        make_namespace(server, "watched").await?;
+        make_namespace(server, NAMESPACE).await?;
         // Controllers create objects in a new namespace; these must not count as events.
         tokio::time::sleep(Duration::from_secs(1)).await;
         audiences.push(gather_audience(server).await?);
@@ -56,18 +57,11 @@ pub async fn measure(servers: &[Server], options: Api<'_>) -> anyhow::Result<Vec
 }
 
 async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
-    let mut lister = server.target.connect().await?;
-    let list = lister.read(Call::get(format!("{}?limit=1", collection("watched")))).await?;
-    let list: Value = serde_json::from_slice(&list).context("the list is not JSON")?;
-    let revision = list["metadata"]["resourceVersion"].as_str().context("the list has no resourceVersion")?;
+    let revision = revision_of(server, NAMESPACE).await?;
     let (report, seen) = mpsc::channel(WATCHERS);
     let reopened = Arc::new(AtomicUsize::new(0));
     for _ in 0..WATCHERS {
-        let mut watcher = Watcher {
-            connection: server.target.connect().await?,
-            revision: revision.to_owned(),
-            lines: Lines::default(),
-        };
+        let mut watcher = Watcher::new(server.target.connect().await?, NAMESPACE, &revision, EVENTS);
         let body = watcher.open().await?;
         let (report, reopened) = (report.clone(), reopened.clone());
         tokio::spawn(async move {
@@ -82,23 +76,39 @@ async fn gather_audience(server: &Server) -> anyhow::Result<Audience> {
     Ok(Audience { writers, seen, reopened, bursts: Vec::new(), server_cpu, client_cpu })
 }
 
-struct Watcher {
+/// The version of a namespace's objects from which watches can start.
+pub async fn revision_of(server: &Server, namespace: &str) -> anyhow::Result<String> {
+    let mut lister = server.target.connect().await?;
+    let list = lister.read(Call::get(format!("{}?limit=1", collection(namespace)))).await?;
+    let list: Value = serde_json::from_slice(&list).context("the list is not JSON")?;
+    let revision = list["metadata"]["resourceVersion"].as_str().context("the list has no resourceVersion")?;
+    Ok(revision.to_owned())
+}
+
+pub struct Watcher {
     connection: Connection,
+    namespace: &'static str,
     /// The start of the watch.
     revision: String,
+    /// Events of a burst.
+    burst: usize,
     lines: Lines,
 }
 
 impl Watcher {
-    async fn open(&mut self) -> anyhow::Result<Incoming> {
+    pub fn new(connection: Connection, namespace: &'static str, revision: &str, burst: usize) -> Self {
+        Self { connection, namespace, revision: revision.to_owned(), burst, lines: Lines::default() }
+    }
+
+    pub async fn open(&mut self) -> anyhow::Result<Incoming> {
         let query = format!("watch=true&resourceVersion={}&timeoutSeconds=600", self.revision);
-        let (status, body) = self.connection.open(Call::get(format!("{}?{query}", collection("watched")))).await?;
+        let (status, body) = self.connection.open(Call::get(format!("{}?{query}", collection(self.namespace)))).await?;
         ensure!(status.is_success(), "a watch failed: {status}");
         Ok(body)
     }
 
     /// kube-apiserver closes slow watches; like any client, the watcher then resumes.
-    async fn follow(
+    pub async fn follow(
         &mut self,
         mut body: Incoming,
         report: &mpsc::Sender<anyhow::Result<()>>,
@@ -107,9 +117,9 @@ impl Watcher {
         loop {
             while let Some(Ok(frame)) = body.frame().await {
                 let Ok(data) = frame.into_data() else { continue };
-                let before = self.lines.count / EVENTS;
+                let before = self.lines.count / self.burst;
                 self.lines.add(data);
-                for _ in before..self.lines.count / EVENTS {
+                for _ in before..self.lines.count / self.burst {
                     report.send(Ok(())).await?;
                 }
             }
@@ -152,7 +162,7 @@ impl Lines {
 }
 
 async fn run_burst(server: &Server, audience: &mut Audience, burst: usize) -> anyhow::Result<()> {
-    let path = collection("watched");
+    let path = collection(NAMESPACE);
     let calls: Calls = Arc::new(move |client, request| -> Call {
         let body: Bytes = config_map(&format!("event-{burst}-{client}-{request}"));
         Call::create(path.clone(), body)

@@ -16,7 +16,7 @@ use crate::outcome::{PartOutcome, Run};
 use crate::parts::BenchPart;
 use crate::report::plot::{Bar, bars, panels};
 use crate::report::rows::{Row, RowTarget, table};
-use crate::{agents, api_server, failover, manager, propagation, restart, scale, scheduler, start};
+use crate::{agents, api_server, failover, manager, propagation, restart, scale, scheduler, search, start};
 
 /// The report of a part.
 struct Chapter {
@@ -76,6 +76,7 @@ fn chapter(part: BenchPart, folder: &Path) -> Chapter {
         BenchPart::Failover => read(part, folder, "Failover", karmada, failover::table::rows, failover::table::details),
         BenchPart::Agents => read(part, folder, "Agents", karmada, agents::rows, agents::details),
         BenchPart::Scale => read(part, folder, "Scale", karmada, scale::rows, scale::details),
+        BenchPart::Search => read(part, folder, "Search", karmada, search::rows, search::details),
         BenchPart::Manager => read(part, folder, "Manager", karmada, manager::rows, manager::details),
     }
 }
