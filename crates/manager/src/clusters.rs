@@ -161,7 +161,7 @@ impl ClusterImport {
         }
         self.policy.endpoints.check(&remote.server).await.map_err(invalid)?;
         let unreachable = |problem: String| ("Unreachable", problem);
-        remote.dialer = Some(self.policy.endpoints.dialer(&remote.server));
+        remote.addresses = self.policy.endpoints.addresses();
         let client = ClusterClient::connect(Endpoint::Remote(remote.clone())).map_err(|e| invalid(e.to_string()))?;
         let system_id = cluster_id(&client, &remote.server).await.map_err(|error| unreachable(error.to_string()))?;
         let version = client.get_json("/version").await.map_err(|status| unreachable(status.to_string()))?;

@@ -169,7 +169,7 @@ impl ManagerApi {
         let invalid = |problem: String| Status::bad_request(format!("kubeconfig: {problem}"));
         let mut remote = import::read_kubeconfig(kubeconfig).map_err(invalid)?;
         self.operations.endpoints.check(&remote.server).await.map_err(invalid)?;
-        remote.dialer = Some(self.operations.endpoints.dialer(&remote.server));
+        remote.addresses = self.operations.endpoints.addresses();
         let server = remote.server.clone();
         let client = ClusterClient::connect(Endpoint::Remote(remote)).map_err(|error| invalid(error.to_string()))?;
         let unreachable = |status: Status| failed_precondition(format!("{server} cannot be used: {status}"));
