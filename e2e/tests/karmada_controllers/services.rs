@@ -131,6 +131,9 @@ fn view(side: &Side) -> View {
 }
 
 fn add(view: &mut View, place: &str, object: &Value) {
+    if object["metadata"]["name"] == "kubernetes" {
+        return;
+    }
     let text = shown(object);
     let name = crate::side::without_names(object["metadata"]["name"].as_str().unwrap_or_default());
     let title = format!("{} {name} in {place}", object["kind"].as_str().unwrap_or_default());

@@ -29,6 +29,9 @@ const FLAGS: &[&str] = &[
     "--horizontal-pod-autoscaler-initial-readiness-delay=0s",
 ];
 
+/// Failures that are tried again; whether one happens depends on the speed of the machine.
+const TRANSIENT: &[&str] = &["already exists", "the object has been modified", "no answer within"];
+
 /// Values by title.
 pub type View = BTreeMap<String, String>;
 
@@ -153,6 +156,9 @@ impl Side {
             let part = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
             let by = event["source"]["component"].as_str().or(event["reportingComponent"].as_str());
             let line = format!("{} {} {}: {}", by.unwrap_or_default(), part("type"), part("reason"), part("message"));
+            if TRANSIENT.iter().any(|text| line.contains(text)) {
+                continue;
+            }
             let name = event["involvedObject"]["name"].as_str().unwrap_or_default();
             lines.entry(format!("events of {kind} {name}")).or_default().push(without_names(&line));
         }
@@ -180,9 +186,37 @@ pub fn shown(object: &Value) -> String {
         }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+            // Clusters are in no order there.
+            annotations.remove("policy.karmada.io/applied-placement");
         }
     }
+    if let Some(names) = object["spec"]["placement"]["clusterAffinity"]["clusterNames"].as_array_mut() {
+        names.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+    }
+    without_empty(&mut object);
     without_names(&normalize(&object.to_string()))
+}
+
+/// Removes what Go writes for fields without a value, how often a binding was scheduled, and generated prefixes of names.
+fn without_empty(value: &mut Value) {
+    const IGNORED: [&str; 2] = ["generateName", "schedulerObservedGeneration"];
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(without_empty);
+            fields.retain(|name, value| {
+                let is_empty = value.is_null()
+                    || value == 0
+                    || value == ""
+                    || value.as_object().is_some_and(serde_json::Map::is_empty);
+                !is_empty && !IGNORED.contains(&name.as_str())
+            });
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(without_empty);
+            items.retain(|item| !item.as_object().is_some_and(serde_json::Map::is_empty));
+        }
+        _ => {}
+    }
 }
 
 /// Replaces generated names, hashes and addresses.
@@ -192,8 +226,8 @@ pub fn without_names(text: &str) -> String {
             // The Work of a slice, a pod of a Deployment, a slice.
             (r"\b([a-z-]+)-[a-z0-9]{5}-[a-z0-9]{8,10}\b", "$1-SLICE-HASH"),
             (r"\b([a-z-]+)-[a-z0-9]{8,10}-[a-z0-9]{5}\b", "$1-POD"),
-            (r"\b(web)-[a-z0-9]{5}\b", "$1-SLICE"),
-            (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
+            (r"\b(web|partial)-[a-z0-9]{5}\b", "$1-SLICE"),
+            (r"\b10\.\d+\.\d+\.\d+\b|\bCLUSTER-IP\b", "ADDRESS"),
         ];
         rules.into_iter().map(|(rule, with)| (Regex::new(rule).expect("a valid pattern"), with)).collect()
     });
