@@ -119,12 +119,7 @@ impl Server {
 
     /// The parts that lists and watches use.
     pub fn read_scope(&self) -> ReadScope<'_> {
-        ReadScope {
-            resources: self.resources(),
-            limits: &self.limits,
-            parts: &self.compressed_parts,
-            stop: &self.stop,
-        }
+        ReadScope { resources: self.resources(), limits: &self.limits, parts: &self.compressed_parts, stop: &self.stop }
     }
 
     /// The parts that writes use.

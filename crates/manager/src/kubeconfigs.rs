@@ -12,7 +12,7 @@ use crate::tokens::{TokenInfo, TokenRequest};
 /// Validity of a kubeconfig when none is requested.
 pub const VALID_DEFAULT: Duration = Duration::from_secs(8 * 3600);
 
-/// How a kubeconfig addresses an instance.
+/// The address of an instance in a kubeconfig.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KubeconfigAddress {
     /// By the path below the manager's URL.

@@ -62,52 +62,48 @@ impl Manager {
     /// Returns when the API answers. Instances start in the background.
     pub async fn start(options: ManagerOptions) -> anyhow::Result<Self> {
         let ManagerOptions { mut host, plane_flags, server_command, clusters, grpc_reflection, backups, .. } = options;
-        let names = options.instances_domain.as_deref().map(InstanceNames::below).transpose();
-        let names = names.map_err(anyhow::Error::msg)?;
-        host.names.extend(names.as_ref().map(InstanceNames::wildcard));
+        let names = instance_names(options.instances_domain.as_deref(), &mut host)?;
         let (endpoints, shares_storage) = (clusters.endpoints, matches!(host.storage, Storage::Etcd(_)));
-        let factory: Arc<dyn PlaneFactory> =
-            Arc::new(Planes { parse: plane_flags, server_command, backups: backups.clone() });
+        let factory = Planes { parse: plane_flags, server_command, backups: backups.clone() };
+        let factory: Arc<dyn PlaneFactory> = Arc::new(factory);
         let tokens = Arc::new(AccessTokens::default());
         host.issued_tokens = Some(tokens.clone());
-        let (dirs, bind) = (InstanceDirs::new(&host.data_dir), host.bind.ip());
+        let dirs = InstanceDirs::new(&host.data_dir);
         let open = ApiHost::open(&host, additions(&factory)).await?;
         let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;
         let stop = CancellationToken::new();
         let rights = Rights::start(&client, &stop);
         tokens.connect(client.clone(), rights.clone());
-        let deps = LifecycleDeps {
+        let lifecycle_deps = LifecycleDeps {
             client: client.clone(),
             factory,
             dirs: dirs.clone(),
             manager_url: open.url.clone(),
             manager_ca_pem: open.certificates.ca_pem(),
-            bind,
+            bind: host.bind.ip(),
             endpoints,
             running: Arc::new(RunningInstances::default()),
         };
-        let lifecycle = Lifecycle::new(deps, &stop);
-        let directory = InstanceDirectory::new(lifecycle.clone());
-        let audit = Arc::new(AuditTrail::default());
-        let revocations = Revocations::start(&rights, &client, &stop);
-        let proxy = InstanceProxy {
-            directory: directory.clone(),
-            rights: rights.clone(),
-            tokens: Arc::clone(&tokens),
-            audit: Arc::clone(&audit),
-            revocations: revocations.clone(),
-            names: names.clone(),
-        };
+        let lifecycle = Lifecycle::new(lifecycle_deps, &stop);
+        let (audit, revocations) = (Arc::new(AuditTrail::default()), Revocations::start(&rights, &client, &stop));
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
             url: open.url.clone(),
             ca_pem: open.certificates.ca_pem(),
-            directory,
+            directory: InstanceDirectory::new(lifecycle.clone()),
             rights: rights.clone(),
             tokens,
             endpoints,
             names,
         });
+        let proxy = InstanceProxy {
+            directory: operations.directory.clone(),
+            rights: rights.clone(),
+            tokens: Arc::clone(&operations.tokens),
+            audit: Arc::clone(&audit),
+            revocations: revocations.clone(),
+            names: operations.names.clone(),
+        };
         let registry = InstanceRegistry::new(&client, lifecycle.karmadas(), rights.workspaces(), &stop);
         let webhooks = Webhooks::new(&client, &registry.registrations, endpoints, &stop);
         let api = ManagerApi {
@@ -130,9 +126,9 @@ impl Manager {
         let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
         let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, registry, webhooks, client };
         let controllers = start_controllers(&serving, work, shares_storage, &stop)?;
-        let (address, kubeconfig) = (serving.address, serving.kubeconfig.clone());
         rights.synced().await;
-        Ok(Self { address, kubeconfig, operations, lifecycle, host: serving, stop, controllers })
+        let kubeconfig = serving.kubeconfig.clone();
+        Ok(Self { address: serving.address, kubeconfig, operations, lifecycle, host: serving, stop, controllers })
     }
 
     /// Returns when the process must be restarted, with the reason.
@@ -152,6 +148,13 @@ impl Manager {
 }
 
 /// The kinds, objects and rules of the manager's API.
+/// Reads the domain of instances and adds its names to the serving certificate.
+fn instance_names(domain: Option<&str>, host: &mut api_host::Options) -> anyhow::Result<Option<InstanceNames>> {
+    let names = domain.map(InstanceNames::below).transpose().map_err(anyhow::Error::msg)?;
+    host.names.extend(names.as_ref().map(InstanceNames::wildcard));
+    Ok(names)
+}
+
 fn additions(factory: &Arc<dyn PlaneFactory>) -> Additions {
     Additions {
         kinds: manager_kinds::kinds(),

@@ -12,7 +12,7 @@ use crate::cache::{Cache, View};
 /// Sorts after every name of an object, so that a namespace can be skipped.
 const AFTER_ALL_NAMES: &str = "\u{10ffff}";
 
-/// What a caller may read of one resource.
+/// The objects of one resource that a caller may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadScope {
     /// Every cached object.

@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn namespaces_are_open_until_they_are_deleted() {
         let cases = [
-            (r#"{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#, true),
+            (
+                r#"{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#,
+                true,
+            ),
             (r#"{"metadata":{"name":"a"}}"#, true),
             (r#"{"metadata":{"deletionTimestamp":null},"status":{}}"#, true),
             (r#"{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Active"}}"#, false),

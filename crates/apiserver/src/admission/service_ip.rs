@@ -23,7 +23,7 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// Random tries before the range is walked from the start.
 const RANDOM_TRIES: usize = 16;
 
-/// Prefix lengths that kube-apiserver accepts: a larger range could not be walked, a smaller one has no room.
+/// Prefix lengths that kube-apiserver accepts: a larger range could not be walked, a smaller one has too few addresses.
 const PREFIXES: std::ops::RangeInclusive<u32> = 12..=28;
 /// Addresses at the start of a range for Services that set theirs.
 const RESERVED: std::ops::RangeInclusive<u32> = 16..=256;

@@ -111,19 +111,7 @@ async fn answer(
     let head_only = incoming.method == Method::HEAD;
     let agent = incoming.headers.get(header::USER_AGENT).cloned();
     let acting = OnceLock::new();
-    let undisturbed = if known.is_none() { server.disturbance.strike(&info.path) } else { Ok(()) };
-    let answered = match undisturbed {
-        // A panic fails its request and not the connection with all its other requests.
-        Ok(()) => match AssertUnwindSafe(route(&server, &peer, known, incoming, &record, &acting)).catch_unwind().await
-        {
-            Ok(answered) => answered,
-            Err(_) => {
-                record.panicked();
-                Err(Status::internal("the request caused a fault in the server; its log has the details"))
-            }
-        },
-        Err(status) => Err(status),
-    };
+    let answered = route_safely(&server, &peer, known, incoming, &record, &acting).await;
     let mut response = match answered {
         Ok(response) => response,
         Err(status) => {
@@ -150,6 +138,25 @@ async fn answer(
     }
     record.response_started(code);
     response.map(|body| body.on_end(move || record.response_complete(code)))
+}
+
+/// A panic fails its request and not the connection with all its other requests.
+async fn route_safely(
+    server: &Arc<Server>,
+    peer: &Arc<Peer>,
+    known: Option<Arc<User>>,
+    incoming: Incoming,
+    record: &Record,
+    acting: &OnceLock<Arc<User>>,
+) -> Result<Response<Body>, Status> {
+    if known.is_none() {
+        server.disturbance.strike(&incoming.info.path)?;
+    }
+    let routed = AssertUnwindSafe(route(server, peer, known, incoming, record, acting)).catch_unwind().await;
+    routed.unwrap_or_else(|_| {
+        record.panicked();
+        Err(Status::internal("the request caused a fault in the server; its log has the details"))
+    })
 }
 
 /// HTTP/2 has an authority instead of this header, and handlers read only this.

@@ -114,7 +114,7 @@ impl CallerRights {
         Ok(ReadScope::Limited(scope))
     }
 
-    /// What the member lets the caller read; `None` for nothing.
+    /// The objects that the member lets the caller read; `None` for nothing.
     async fn of_member(
         &self,
         server: &Server,
