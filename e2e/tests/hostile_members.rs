@@ -61,7 +61,7 @@ fn answers_of_hostile_members_take_bounded_memory() {
     assert!(!plane.log().contains("panicked"), "{}", plane.log());
 }
 
-/// What a member answers through the proxy: a list for all members, a redirect, a page with headers for browsers.
+/// Answers of a member through the proxy: a list for all members, a redirect, a page with headers for browsers.
 fn proxied_answers_are_bounded_and_act_on_no_client(plane: &Flotilla, other: &RawClient, name: &str) {
     let proxy = |cluster: &str, path: &str| format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}");
     let (list, figures) = observe(plane, other, "a list of all members with empty items", || {

@@ -440,7 +440,7 @@ fn callers_see_the_same_as_in_the_members(fleet: &SearchFleet, user: &str, expec
     let mut live = Vec::new();
     for cluster in ["pulled", "pushed"] {
         let base = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy/api/v1");
-        // Who may not list all namespaces lists each.
+        // A user without the right to list all namespaces lists each.
         for place in ["", "/namespaces/default", "/namespaces/shop"] {
             let path = format!("{base}{place}/configmaps?labelSelector=app%3Dsearch");
             let listed = fleet.plane.kubectl(&["--as", user, "get", "--raw", &path]);

@@ -1,4 +1,4 @@
-//! What one Deployment costs a control plane in steps that can be counted: writes by resource, reconciles by controller.
+//! Countable costs of one Deployment in a control plane: writes by resource, reconciles by controller.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

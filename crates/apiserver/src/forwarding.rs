@@ -98,7 +98,7 @@ pub fn answer_until(
     Ok(stream_back(response))
 }
 
-/// Removes what another server must not tell the clients of this one.
+/// Removes headers of another server that the clients of this one must not get.
 fn without_foreign(headers: &mut HeaderMap) {
     for name in FOREIGN {
         headers.remove(*name);

@@ -20,7 +20,7 @@ pub async fn dispatch(member: &Member, work: &Arc<Object>, state: MemberState) -
     let mut next = current.clone();
     let now = format_seconds(member.plane.clock.now());
     let mut held = Vec::new();
-    // Whether this process applies the work for the first time.
+    // True when this process applies the work for the first time.
     let is_first = !member.records.was_applied(work, 0) && !work_status::is_applied(&current);
     // A member that is not ready is left alone, and so is what its works say; it is looked at again when it is back.
     let then = match (is_suspended(work), state.is_ready) {
@@ -78,7 +78,7 @@ async fn observe_suspended(member: &Member, work: &Object, next: &mut WorkStatus
     next.manifest_statuses = seen;
 }
 
-/// What became of the manifests of a work.
+/// The results for the manifests of a work.
 struct AppliedManifests<'a> {
     outcome: Outcome,
     /// Each with its object in the member, if there is one.

@@ -58,7 +58,7 @@ pub struct Source<K> {
     map: MapFn<K>,
 }
 
-/// What the objects mean that exist at the start.
+/// The meaning of objects that exist at the start.
 enum Existing<K> {
     /// The same as changes.
     Mapped,

@@ -1,4 +1,4 @@
-//! What reads promise, on a running manager: they contain earlier writes, show nothing that is gone, and copies are not written back.
+//! Guarantees of reads, on a running manager: they contain earlier writes, show nothing that is gone, and copies are not written back.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ fn reads_contain_earlier_writes_and_nothing_deleted(world: &World) {
         seen = as_of;
         let listed = expect(admin.get(&format!("{}?labelSelector=round%3Dnew{at_least}", path())), 200);
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
-        // What a list shows, a get finds; it is live and complete, so that it can be edited.
+        // A get finds every object of a list; it is live and complete, so that it can be edited.
         let found = expect(admin.get(&format!("{}/{name}", path())), 200);
         assert!(found["metadata"]["managedFields"].as_array().is_some_and(|fields| !fields.is_empty()), "{found}");
         let mut edited = found.clone();

@@ -39,18 +39,18 @@ fn ask_with(client: &RawClient, (method, path): (&str, &str), headers: &str, bod
     connection.read_response().expect("an answer")
 }
 
-/// T6: nobody becomes another user by a header, at any door.
+/// T6: no header makes a caller another user, at any entry point.
 fn claims_in_headers_change_nothing(users: &Users<'_>) {
     let whoami = format!("{BASE}/whoami");
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
     let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let in_instance = format!("/instances/west{reviews}");
-    let doors = [
+    let entry_points = [
         (users.stranger, ("GET", whoami.as_str()), "", "/name", "stan"),
         (users.stranger, ("POST", reviews), review.as_str(), "/status/userInfo/username", "stan"),
         (users.viewer, ("POST", in_instance.as_str()), review.as_str(), "/status/userInfo/username", "vera"),
     ];
-    for (client, door, body, place, expected) in doors {
+    for (client, entry_point, body, place, expected) in entry_points {
         for claim in [
             "",
             "x-remote-user: root",
@@ -65,18 +65,18 @@ fn claims_in_headers_change_nothing(users: &Users<'_>) {
             "x-flotilla-user: root",
             "cookie: __Host-flotilla-session=root",
         ] {
-            let answer = ask_with(client, door, claim, body);
+            let answer = ask_with(client, entry_point, claim, body);
             let found = answer.json();
-            assert_eq!(found.pointer(place), Some(&json!(expected)), "{door:?} {claim}: {}", answer.body);
-            assert!(!found.to_string().contains("system:masters"), "{door:?} {claim}: {}", answer.body);
+            assert_eq!(found.pointer(place), Some(&json!(expected)), "{entry_point:?} {claim}: {}", answer.body);
+            assert!(!found.to_string().contains("system:masters"), "{entry_point:?} {claim}: {}", answer.body);
         }
         for claim in [
             "impersonate-user: root",
             "impersonate-user: root\r\nimpersonate-group: system:masters",
             "impersonate-uid: 1",
         ] {
-            let answer = ask_with(client, door, claim, body);
-            assert!([400, 403].contains(&answer.code), "{door:?} {claim}: {} {}", answer.code, answer.body);
+            let answer = ask_with(client, entry_point, claim, body);
+            assert!([400, 403].contains(&answer.code), "{entry_point:?} {claim}: {} {}", answer.code, answer.body);
         }
     }
 }

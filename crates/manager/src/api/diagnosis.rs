@@ -25,7 +25,7 @@ const FINDINGS_MAX: usize = 20;
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
 
-/// What a diagnosis is made from.
+/// The inputs of a diagnosis.
 #[derive(Default)]
 struct Facts {
     name: String,

@@ -188,7 +188,7 @@ impl ApiGateway {
         let began_with = access_of(&api, &caller);
         Arc::new(move || {
             let (api, caller, bearer, path) = (Arc::clone(&api), Arc::clone(&caller), bearer.clone(), path.clone());
-            // What the instance sends was decided with the rights at the start.
+            // The instance decides with the rights at the start of a stream.
             let has_same = access_of(&api, &caller) == began_with;
             Box::pin(async move {
                 let instance = caller.instance.get().map(String::as_str);

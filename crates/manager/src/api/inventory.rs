@@ -28,7 +28,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Returns what a caller is told about a change.
+    /// Returns the event a caller gets for a change.
     fn change(&mut self, cluster: &Arc<Object>, is_visible: bool) -> Option<ManagedClusterEvent> {
         let name = cluster.name();
         let found = Found { instance: "", cluster: name, object: cluster };
@@ -68,7 +68,7 @@ impl ManagerApi {
         let changes = self.system.watch(WatchCall { gvr, namespace: None, options, as_table: false }).await?;
         let (rights, user) = (self.operations.rights.clone(), Arc::clone(&caller.user));
         let changes = changes.filter_map(move |event| {
-            let told = match event {
+            let sent_event = match event {
                 WatchEvent::Added(cluster) | WatchEvent::Modified(cluster) => {
                     let is_visible = super::clusters::sees_cluster(&rights, &user, &cluster);
                     sent.change(&cluster, is_visible).map(Ok)
@@ -77,7 +77,7 @@ impl ManagerApi {
                 WatchEvent::Error(status) => Some(Err(status)),
                 WatchEvent::Bookmark { .. } => None,
             };
-            async move { told }
+            async move { sent_event }
         });
         Ok(Box::pin(stream::iter(first.into_iter().map(Ok)).chain(changes)))
     }
@@ -91,17 +91,17 @@ impl ManagerApi {
         let options = ListOptions::default();
         let call = WatchCall { gvr: CLUSTERS.gvr(), namespace: None, options, as_table: false };
         let changes = client.watch(call).await?.filter_map(|event| {
-            let told = |kind: ChangeType, cluster: &Object| {
+            let sent_event = |kind: ChangeType, cluster: &Object| {
                 Some(Ok(JoinedClusterEvent { r#type: kind.into(), cluster: Some(joined(cluster)) }))
             };
-            let told = match event {
-                WatchEvent::Added(cluster) => told(ChangeType::Added, &cluster),
-                WatchEvent::Modified(cluster) => told(ChangeType::Modified, &cluster),
-                WatchEvent::Deleted(cluster) => told(ChangeType::Deleted, &cluster),
+            let sent_event = match event {
+                WatchEvent::Added(cluster) => sent_event(ChangeType::Added, &cluster),
+                WatchEvent::Modified(cluster) => sent_event(ChangeType::Modified, &cluster),
+                WatchEvent::Deleted(cluster) => sent_event(ChangeType::Deleted, &cluster),
                 WatchEvent::Error(status) => Some(Err(status)),
                 WatchEvent::Bookmark { .. } => None,
             };
-            async move { told }
+            async move { sent_event }
         });
         Ok(Box::pin(changes))
     }
@@ -134,8 +134,8 @@ mod tests {
         let mut sent = Sent { query, clusters: BTreeMap::new() };
         let mut check = |name: &str, is_visible: bool, expected: Option<ChangeType>| {
             let cluster = Arc::new(MANAGED_CLUSTERS.object("", name));
-            let told = sent.change(&cluster, is_visible).map(|event| event.r#type);
-            assert_eq!(told, expected.map(i32::from), "{name} {is_visible}");
+            let sent_event = sent.change(&cluster, is_visible).map(|event| event.r#type);
+            assert_eq!(sent_event, expected.map(i32::from), "{name} {is_visible}");
         };
         check("region-a", false, None);
         check("region-a", true, Some(ChangeType::Added));

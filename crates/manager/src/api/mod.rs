@@ -11,6 +11,7 @@ mod events;
 mod explain;
 mod gate;
 mod gateway;
+mod instance_patch;
 mod instances;
 mod integration;
 mod inventory;

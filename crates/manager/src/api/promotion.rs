@@ -188,7 +188,7 @@ impl ManagerApi {
         Ok(PromotionPlan { client, objects })
     }
 
-    /// Returns an object that the promoted one refers to, if the cluster has it and nobody manages it.
+    /// Returns an object that the promoted one refers to, if the cluster has it and no Work manages it.
     async fn dependency(
         &self,
         client: &ClusterClient,

@@ -93,7 +93,7 @@ fn cluster_of(request: &Object) -> Option<String> {
     csr.subject().common_name.strip_prefix(AGENT_PREFIX).map(str::to_owned)
 }
 
-/// Returns true while nobody has decided about a request.
+/// Returns true while a request is neither approved nor denied.
 fn is_undecided(request: &Object) -> bool {
     conditions::all(request).next().is_none() && request.str_at(&["status", "certificate"]).is_empty()
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_of_agents_that_nobody_decided_are_pending() {
+    fn only_undecided_requests_of_agents_are_pending() {
         let key = pki::key::PrivateKey::generate().expect("a key");
         let check = |name: &str, signer: &str, conditions: serde_json::Value, expected: Option<&str>| {
             let subject = pki::subject::CertificateSubject::new(name, &["system:karmada:agents".to_owned()]);

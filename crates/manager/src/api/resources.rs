@@ -110,7 +110,7 @@ pub fn manifests(data: &[u8]) -> Result<Vec<Object>, Status> {
 /// Refuses objects and patches, in JSON or YAML, that were read from a cache, so that its marks are not written back.
 fn check_origin(data: &[u8]) -> Result<(), Status> {
     let yaml = || std::str::from_utf8(data).ok().and_then(|text| serde_saphyr::from_str(text).ok());
-    // What cannot be read is left for the instance to refuse.
+    // The instance refuses a body that cannot be read.
     let Some(value) = serde_json::from_slice::<Value>(data).ok().or_else(yaml) else { return Ok(()) };
     match COPY_ANNOTATIONS.iter().find(|key| is_marked(&value, key)) {
         Some(key) => Err(copied(key)),

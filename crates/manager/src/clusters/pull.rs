@@ -69,7 +69,7 @@ impl ClusterImport {
             }
             (Some(_), Ok(Registered::Other(reason, text))) => (false, reason, text, "Failed"),
             (Some(_), Err(problem)) => {
-                // What was joined stays so while the instance cannot be asked.
+                // A joined cluster stays joined while the instance cannot be asked.
                 let before = cluster.items(&["status", "joinedTo"]).iter();
                 joined.extend(before.filter(|entry| entry["instance"].as_str() == wanted).cloned());
                 (false, "InstanceUnavailable", problem, "Degraded")
