@@ -67,9 +67,7 @@ pub struct HostArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AddressKind {
-    /// Link-local addresses, at which metadata services of clouds are.
     LinkLocal,
-    /// Addresses of this machine.
     Loopback,
 }
 
