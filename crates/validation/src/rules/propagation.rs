@@ -118,7 +118,7 @@ fn groupless_constraints(policy: &Object) -> impl Iterator<Item = String> {
     constraints.filter_map(|(index, constraint)| {
         let text = |field: &str| constraint[field].as_str().filter(|text| !text.is_empty());
         let what = match (text("spreadByLabel"), text("spreadByField")) {
-            (Some(_), _) => "spreadByLabel",
+            (Some(_), None) => "spreadByLabel",
             (None, Some(field @ ("provider" | "zone"))) => field,
             _ => return None,
         };
