@@ -1,8 +1,5 @@
 //! Memory and requests of one user are limited, also of a caller that another program has identified, such as a user of a manager.
 
-// The futures of the server in this program are nested deeper than the default allows.
-#![recursion_limit = "256"]
-
 mod admission_world;
 
 use std::sync::Arc;

@@ -88,24 +88,32 @@ fn metadata_of_all() -> Policy {
     Policy::everything(Level::Metadata)
 }
 
+/// The futures are on the heap, because the compiler refuses to nest them as deep as the server's are.
 impl World {
     pub async fn new() -> Self {
-        Self::serving(kinds::builtin(), Vec::new()).await
+        Box::pin(Self::serving(kinds::builtin(), Vec::new())).await
     }
 
     /// With more kinds, and with steps after the usual ones.
     pub async fn serving(kinds: Vec<kinds::Kind>, more_steps: Vec<Box<dyn Admission>>) -> Self {
-        Self::build(kinds, more_steps, Vec::new(), (None, vec![Authorizer::Rbac]), metadata_of_all()).await
+        Box::pin(Self::build(kinds, more_steps, Vec::new(), (None, vec![Authorizer::Rbac]), metadata_of_all())).await
     }
 
     /// With webhooks that identify and authorize callers.
     pub async fn judged_by(tokens: Option<TokenWebhook>, authorizers: Vec<Authorizer>) -> Self {
-        Self::build(kinds::builtin(), Vec::new(), Vec::new(), (tokens, authorizers), metadata_of_all()).await
+        Box::pin(Self::build(kinds::builtin(), Vec::new(), Vec::new(), (tokens, authorizers), metadata_of_all())).await
     }
 
     /// With paths outside of the API.
     pub async fn extended(extensions: Vec<Box<dyn Extension>>) -> Self {
-        Self::build(kinds::builtin(), Vec::new(), extensions, (None, vec![Authorizer::Rbac]), metadata_of_all()).await
+        Box::pin(Self::build(
+            kinds::builtin(),
+            Vec::new(),
+            extensions,
+            (None, vec![Authorizer::Rbac]),
+            metadata_of_all(),
+        ))
+        .await
     }
 
     /// With an audit policy, and with steps and paths that the test observes.
@@ -114,7 +122,7 @@ impl World {
         more_steps: Vec<Box<dyn Admission>>,
         extensions: Vec<Box<dyn Extension>>,
     ) -> Self {
-        Self::build(kinds::builtin(), more_steps, extensions, (None, vec![Authorizer::Rbac]), policy).await
+        Box::pin(Self::build(kinds::builtin(), more_steps, extensions, (None, vec![Authorizer::Rbac]), policy)).await
     }
 
     async fn build(
