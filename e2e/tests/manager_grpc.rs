@@ -260,7 +260,8 @@ async fn claims_in_metadata_change_nothing(client: &Client) {
         ("x-remote-group", Some("root")),
         ("grpcgateway-x-remote-user", Some("root")),
         ("x-forwarded-user", Some("root")),
-        ("impersonate-user", None),
+        // An administrator may impersonate, as in the Kubernetes API; others are refused (T6).
+        ("impersonate-user", Some("system:masters")),
     ] {
         let mut request = client.request(Bytes::new());
         request.metadata_mut().insert(key, "system:masters".parse().expect("a value"));

@@ -46,6 +46,9 @@ pub struct AuditedRequest<'a> {
     pub took: std::time::Duration,
 }
 
+/// The group in the paths that the API has for clients of Kairship: calls by them are in the trail already.
+const ALIASES_GROUP: &str = "kairship.io";
+
 /// The latest requests.
 #[derive(Default)]
 pub struct AuditTrail {
@@ -90,7 +93,8 @@ impl AuditTrail {
     pub fn latest(&self, server: &Server) -> Vec<Arc<AuditRecord>> {
         let all = ActivityFilter { limit: usize::MAX, ..ActivityFilter::default() };
         let mut found: Vec<Arc<AuditRecord>> = self.entries.lock().iter().cloned().collect();
-        found.extend(server.activity.latest(&all).0.into_iter().map(|entry| Arc::new(of_activity(entry))));
+        let of_objects = server.activity.latest(&all).0.into_iter().filter(|entry| entry.group != ALIASES_GROUP);
+        found.extend(of_objects.map(|entry| Arc::new(of_activity(entry))));
         found.sort_by(|a, b| (&b.time, &b.id).cmp(&(&a.time, &a.id)));
         found
     }

@@ -30,7 +30,12 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Failures that are tried again; whether one happens depends on the speed of the machine.
-const TRANSIENT: &[&str] = &["already exists", "the object has been modified", "no answer within"];
+const TRANSIENT: &[&str] = &[
+    "already exists",
+    "the object has been modified",
+    "no answer within",
+    "DispatchEndpointSliceFailed: works.work.karmada.io",
+];
 
 /// Values by title.
 pub type View = BTreeMap<String, String>;
