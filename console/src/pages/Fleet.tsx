@@ -79,7 +79,7 @@ function Usage({ instance, resource }: { instance: KObject; resource: "cpu" | "m
   );
 }
 
-/** What an instance is told to do, its settings, and a kubeconfig with the rights of the caller. */
+/** The actions on an instance, its settings, and a kubeconfig with the rights of the caller. */
 function lifeActions(instance: KObject, navigate: (path: string) => void): MenuItem[] {
   const name = instanceOf(instance);
   const [suspended, asleep] = [instance.spec?.suspend === true, instance.status?.phase === "Hibernated"];
