@@ -2,7 +2,7 @@
 
 FLOTILLA_KUBE_BIN ?= $(HOME)/.cache/flotilla/bin
 FLOTILLA_VENV ?= $(HOME)/.cache/flotilla/python
-FLOTILLA_PREVIOUS ?= $(HOME)/.cache/flotilla/bin/flotilla-0.1.0
+FLOTILLA_PREVIOUS := $(or $(FLOTILLA_PREVIOUS),$(shell FLOTILLA_KUBE_BIN='$(FLOTILLA_KUBE_BIN)' tools/previous --path))
 export FLOTILLA_KUBE_BIN
 export FLOTILLA_PREVIOUS
 export FLOTILLA_PYTHON = $(FLOTILLA_VENV)/bin/python
