@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 use api::features::Features;
 use api::names::{CLUSTER_NAMESPACE, SYSTEM_NAMESPACE};
 use clap::{ArgAction, Args, Subcommand};
+use cluster_client::remote::limit::RateLimit;
 use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 use control_plane::settings::{Controllers, EnabledSyncs, EstimatorServerSettings};
 use membership::ClusterLocation;
@@ -138,11 +139,11 @@ struct RunArgs {
     /// Requests to the member that may exceed that rate at once [default: twice the rate].
     #[arg(long, value_name = "N")]
     cluster_api_burst: Option<u32>,
-    /// Requests per second to the control plane; a negative number removes the limit [default: 200].
-    #[arg(long, allow_negative_numbers = true, value_name = "RATE")]
-    kube_api_qps: Option<f64>,
+    /// Requests per second to the control plane; a negative number removes the limit.
+    #[arg(long, allow_negative_numbers = true, default_value_t = 200.0, value_name = "RATE")]
+    kube_api_qps: f64,
     /// Requests to the control plane that may exceed that rate at once [default: twice the rate].
-    #[arg(long, requires = "kube_api_qps", value_name = "N")]
+    #[arg(long, value_name = "N")]
     kube_api_burst: Option<u32>,
     /// Open a tunnel through which the control plane reaches the member for proxy, logs, exec and port-forward.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
@@ -200,9 +201,7 @@ async fn run_agent(
 impl RunArgs {
     fn deps(self, location: ClusterLocation, metrics: plane_metrics::PlaneMetrics) -> anyhow::Result<AgentDeps> {
         let mut plane = plane_connection(&self.karmada_kubeconfig, self.karmada_context.as_deref())?;
-        if let Some(qps) = self.kube_api_qps {
-            plane.rate_limit = rate_limit("--kube-api-qps", qps, self.kube_api_burst)?;
-        }
+        plane.rate_limit = self.plane_rate_limit()?;
         let controllers = self.controllers()?;
         let (member, proxy) = member_connection(self.kubeconfig.as_ref(), self.context.as_deref())?;
         let report = ReportSecrets::parse(self.report_secrets.iter().map(String::as_str));
@@ -240,6 +239,10 @@ impl RunArgs {
             metrics,
             settings,
         })
+    }
+
+    fn plane_rate_limit(&self) -> anyhow::Result<Option<RateLimit>> {
+        rate_limit("--kube-api-qps", self.kube_api_qps, self.kube_api_burst)
     }
 
     /// Reads `--controllers` with the names of karmada-agent.
@@ -360,6 +363,21 @@ mod tests {
         let args = read("manifest --cluster-name m --cluster-region north").expect("a manifest");
         assert!(args.agent.is_none() && args.command.is_some());
         assert!(read("--cluster-name m").is_err());
+    }
+
+    #[test]
+    fn rate_and_burst_of_the_control_plane_are_set_apart() {
+        let limit = |flags: &str| {
+            let line = format!("agent --karmada-kubeconfig=f --cluster-name=m {flags}");
+            let args = Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{error}")).args;
+            let limit = args.agent.expect("an agent").plane_rate_limit().expect("a limit");
+            limit.map(|limit| (limit.per_second, limit.burst))
+        };
+        assert_eq!(limit(""), Some((200.0, 400)));
+        assert_eq!(limit("--kube-api-burst=60"), Some((200.0, 60)));
+        assert_eq!(limit("--kube-api-qps=40"), Some((40.0, 80)));
+        assert_eq!(limit("--kube-api-qps=40 --kube-api-burst=60"), Some((40.0, 60)));
+        assert_eq!(limit("--kube-api-qps=-1 --kube-api-burst=60"), None);
     }
 
     #[test]

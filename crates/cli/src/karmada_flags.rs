@@ -12,9 +12,47 @@ const LOGGING_GATES: [&str; 3] = ["LoggingAlphaOptions", "LoggingBetaOptions", "
 /// Feature gates of Karmada whose behaviour cannot be switched off here.
 const ALWAYS_ON_GATES: [&str; 2] = ["ControllerPriorityQueue", "SchedulingOvercommitProtection"];
 
+/// Flags of all of Karmada's programs for klog, which writes their logs, and for component-base. Older manifests have
+/// klog's own spelling, with underscores.
+const LOGGING: &[&str] = &[
+    "add-dir-header",
+    "add_dir_header",
+    "alsologtostderr",
+    "legacy-stderr-threshold-behavior",
+    "legacy_stderr_threshold_behavior",
+    "log-backtrace-at",
+    "log_backtrace_at",
+    "log-dir",
+    "log_dir",
+    "log-file",
+    "log_file",
+    "log-file-max-size",
+    "log_file_max_size",
+    "log-flush-frequency",
+    "log-json-info-buffer-size",
+    "log-json-split-stream",
+    "log-text-info-buffer-size",
+    "log-text-split-stream",
+    "logging-format",
+    "logtostderr",
+    "one-output",
+    "one_output",
+    "skip-headers",
+    "skip_headers",
+    "skip-log-headers",
+    "skip_log_headers",
+    "stderrthreshold",
+    "vmodule",
+];
+
 /// Flags of one of Karmada's programs.
 pub trait FlagSet {
+    /// Names other than those of `LOGGING`.
     const NAMES: &'static [&'static str];
+}
+
+fn names<S: FlagSet>() -> impl Iterator<Item = &'static str> {
+    LOGGING.iter().chain(S::NAMES).copied()
 }
 
 /// Flags of karmada-agent.
@@ -41,7 +79,6 @@ impl FlagSet for OfAgent {
         "karmada-kubeconfig-namespace",
         "enable-pprof",
         "profiling-bind-address",
-        "logging-format",
     ];
 }
 
@@ -75,7 +112,6 @@ impl FlagSet for OfServer {
         "leader-elect-resource-namespace",
         // Profiles are served by the API only, to callers with the right to read them.
         "profiling-bind-address",
-        "logging-format",
     ];
 }
 
@@ -96,10 +132,12 @@ impl<S: FlagSet> UnusedFlags<S> {
 
 impl<S: FlagSet> Args for UnusedFlags<S> {
     fn augment_args(command: Command) -> Command {
+        // As with Go's flags, the last value of a repeated flag wins, and a value can be a negative number.
         let unused = |name: &'static str| {
-            Arg::new(name).long(name).hide(true).num_args(0..=1).default_missing_value("true").value_name("VALUE")
+            let arg = Arg::new(name).long(name).hide(true).num_args(0..=1).default_missing_value("true");
+            arg.value_name("VALUE").overrides_with(name).allow_negative_numbers(true)
         };
-        S::NAMES.iter().fold(command, |command, name| command.arg(unused(name)))
+        names::<S>().fold(command, |command, name| command.arg(unused(name)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -109,8 +147,8 @@ impl<S: FlagSet> Args for UnusedFlags<S> {
 
 impl<S: FlagSet> FromArgMatches for UnusedFlags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_given = |name: &&&'static str| matches.value_source(name) == Some(ValueSource::CommandLine);
-        Ok(Self { given: S::NAMES.iter().filter(is_given).copied().collect(), set: PhantomData })
+        let is_given = |name: &&'static str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        Ok(Self { given: names::<S>().filter(is_given).collect(), set: PhantomData })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -146,47 +184,4 @@ pub fn without_logging_gates(gates: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        unused: UnusedFlags<OfAgent>,
-        #[arg(long)]
-        own: Option<String>,
-    }
-
-    #[test]
-    fn flags_of_karmada_are_accepted_with_and_without_values() {
-        let check = |line: &str, expected: &[&str]| {
-            let line = Line::try_parse_from(std::iter::once("agent").chain(line.split_whitespace()));
-            let line = line.unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(line.unused.given, expected);
-            line.own
-        };
-        assert_eq!(check("--own x", &[]).as_deref(), Some("x"));
-        check("--resync-period=40s --rate-limiter-qps 60", &["resync-period", "rate-limiter-qps"]);
-        assert_eq!(check("--enable-pprof --own x", &["enable-pprof"]).as_deref(), Some("x"));
-        assert!(Line::try_parse_from(["agent", "--nonsense=1"]).is_err());
-    }
-
-    #[test]
-    fn gates_that_cannot_be_switched_off_are_found() {
-        let check = |gates: &str, expected: &[&str]| assert_eq!(switched_off(gates), expected, "{gates}");
-        check("ControllerPriorityQueue=false, Failover=false", &["ControllerPriorityQueue"]);
-        check("SchedulingOvercommitProtection=true", &[]);
-        check("", &[]);
-    }
-
-    #[test]
-    fn logging_gates_are_dropped() {
-        assert_eq!(
-            without_logging_gates("Failover=true,LoggingBetaOptions=true, ContextualLogging=true"),
-            "Failover=true"
-        );
-        assert_eq!(without_logging_gates(""), "");
-    }
-}
+mod tests;

@@ -83,10 +83,12 @@ pub struct PropagationArgs {
     #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
     federated_resource_quota_sync_period: Duration,
     /// Watch the nodes and pods of members to estimate their capacity.
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        value_name = "BOOL")]
     enable_cluster_resource_modeling: bool,
     /// Enable the NoExecute taint manager (needs the feature gate Failover).
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        value_name = "BOOL")]
     enable_taint_manager: bool,
     /// Evict workloads that do not tolerate a NoExecute taint of their cluster (needs the feature gate Failover) [default:
     /// true; with --compat: false].
@@ -125,7 +127,8 @@ pub struct PropagationArgs {
     #[arg(long, value_parser = duration, default_value = "5m", value_name = "DURATION")]
     unschedulable_threshold: Duration,
     /// Propagate workloads with zero replicas to every selected cluster.
-    #[arg(long)]
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true",
+        value_name = "BOOL")]
     enable_empty_workload_propagation: bool,
     /// Requests per second to each push-mode cluster; a negative number removes the limit.
     #[arg(long, allow_negative_numbers = true, default_value_t = 2000.0, value_name = "RATE")]
