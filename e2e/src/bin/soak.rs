@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use e2e::soak::schedule::{Engine, ScheduledStep, SoakPlan};
 use e2e::soak::{SoakResult, schedule};
@@ -24,8 +24,23 @@ enum Ask {
     Check(PathBuf),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// Faults that hang do not keep the program from exiting.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("no runtime: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let code = runtime.block_on(answer());
+    runtime.shutdown_timeout(EXIT_TIMEOUT);
+    code
+}
+
+async fn answer() -> ExitCode {
     match parse(std::env::args().skip(1)) {
         Err(why) => {
             eprintln!("{why}\n\n{USAGE}");
@@ -109,7 +124,7 @@ async fn soak(plan: &SoakPlan, steps: &[ScheduledStep], directory: Option<PathBu
     let result = match e2e::soak::run(plan, steps, &directory).await {
         Ok(result) => result,
         Err(why) => {
-            eprintln!("the run failed to start: {why}");
+            println!("==> NO RESULT: {why}");
             return ExitCode::from(2);
         }
     };
@@ -124,8 +139,11 @@ async fn soak(plan: &SoakPlan, steps: &[ScheduledStep], directory: Option<PathBu
 }
 
 fn print(result: &SoakResult) {
-    let SoakResult { counts, faults, actions, rest, .. } = result;
-    println!("==> {faults} faults, {actions} user actions; converged {rest:.1?} after the last fault");
+    let SoakResult { counts, faults, actions, skipped, rest, .. } = result;
+    println!(
+        "==> {faults} faults, {actions} user actions ({skipped} more were late and skipped); converged {rest:.1?} after \
+         the last fault"
+    );
     println!(
         "    {} writes acknowledged, {} refused, {} unknown; {} reads, {} lists, {} watch events",
         counts.acknowledged, counts.refused, counts.unknown, counts.reads, counts.lists, counts.events

@@ -1,9 +1,11 @@
 //! A long run: clients, user actions and faults on a seeded schedule, then convergence, then the result.
 
+pub mod actions;
 pub mod api;
 pub mod clients;
 pub mod observe;
 pub mod random;
+pub mod run_log;
 pub mod schedule;
 pub mod system;
 pub mod users;
@@ -24,6 +26,7 @@ use api::{Api, ApiAnswer};
 use clients::Session;
 use observe::Steps;
 use random::SeededRandom;
+use run_log::{RunLog, SharedRunLog, with};
 use schedule::{Action, Engine, ScheduledStep, SoakPlan};
 use system::SoakSystem;
 use users::{RequestedState, Users};
@@ -35,6 +38,10 @@ const REST_TIMEOUT: Duration = Duration::from_secs(240);
 const REST_LASTS: Duration = Duration::from_secs(4);
 /// A program may exit this much later because of a broken disk.
 const DISK_SHADOW: Duration = Duration::from_secs(30);
+/// Starting, joining the members, the last lists and checks may take this long together.
+const OTHER_STAGES: Duration = Duration::from_secs(900);
+/// Programs are killed within this time when a run is given up.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Consecutive liveness failures before a restart.
 const DEAD_MAX: u32 = 4;
 
@@ -49,40 +56,33 @@ pub struct SoakResult {
     pub notes: Vec<String>,
     pub faults: usize,
     pub actions: usize,
+    /// User actions that were too late to be done.
+    pub skipped: usize,
     /// Time to converge after the last fault.
     pub rest: Duration,
 }
 
-/// Events of a run that are not in a history.
-#[derive(Default)]
-struct RunLog {
-    violations: Vec<Violation>,
-    refused: Vec<String>,
-    notes: Vec<String>,
-    /// Programs that may exit, and until when.
-    excuses: Vec<(String, Instant)>,
-    faults: usize,
-    actions: usize,
-}
-
-type SharedRunLog = Arc<Mutex<RunLog>>;
-
-fn with<T>(run_log: &SharedRunLog, act: impl FnOnce(&mut RunLog) -> T) -> T {
-    act(&mut run_log.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Runs a schedule in a directory, which keeps all logs. Ctrl-C stops all started programs.
+/// Runs a schedule in a directory, which keeps all logs. Ctrl-C and the deadline of the run stop all started programs.
 pub async fn run(plan: &SoakPlan, steps: &[ScheduledStep], directory: &Path) -> Result<SoakResult, String> {
     schedule::write(&directory.join("schedule.jsonl"), plan, steps).map_err(|error| error.to_string())?;
     let system = Arc::new(SoakSystem::start(plan, directory).await?);
+    let run_log: SharedRunLog = Arc::default();
+    let limit = time_limit(plan);
     tokio::select! {
-        result = run_in(Arc::clone(&system), plan, steps, directory) => result,
-        _ = tokio::signal::ctrl_c() => {
-            // Tasks may still hold references, so programs are not stopped by dropping.
-            system.targets.values().for_each(|target| target.subject().kill());
-            Err("it was interrupted".to_owned())
-        }
+        result = run_in(Arc::clone(&system), plan, steps, directory, &run_log) => return result,
+        () = tokio::time::sleep(limit) => {}
+        _ = tokio::signal::ctrl_c() => {}
     }
+    // Tasks may still hold references, so programs are not stopped by dropping. A fault that hangs holds its program.
+    let kill_all = move || system.targets.values().for_each(|target| target.subject().kill());
+    let is_killed = tokio::time::timeout(KILL_TIMEOUT, tokio::task::spawn_blocking(kill_all)).await.is_ok();
+    let left = if is_killed { "" } else { "; some programs still run" };
+    Err(format!("it was stopped (limit {limit:?}): {}{left}", with(&run_log, |run_log| run_log.describe())))
+}
+
+/// A run that takes longer hangs.
+fn time_limit(plan: &SoakPlan) -> Duration {
+    Duration::from_secs(plan.seconds) + actions::OVERTIME + REST_TIMEOUT + OTHER_STAGES
 }
 
 async fn run_in(
@@ -90,37 +90,50 @@ async fn run_in(
     plan: &SoakPlan,
     steps: &[ScheduledStep],
     directory: &Path,
+    run_log: &SharedRunLog,
 ) -> Result<SoakResult, String> {
-    let run_log: SharedRunLog = Arc::default();
-    with(&run_log, |run_log| run_log.refused.extend(system.refused.iter().map(ToString::to_string)));
+    let length = Duration::from_secs(plan.seconds);
+    with(run_log, |run_log| run_log.refused.extend(system.refused.iter().map(ToString::to_string)));
     let log = Arc::new(HistoryLog::create(&directory.join("history.jsonl")).map_err(|error| error.to_string())?);
     let seen = Arc::new(Steps::create(&directory.join("steps.jsonl")).map_err(|error| error.to_string())?);
     let cancel = CancellationToken::new();
     let mut users = Users::new(Arc::clone(&system));
     let requested = Arc::clone(&users.requested);
+    let enter = |stage| with(run_log, |run_log| run_log.stage = stage);
+    let _ends_progress = cancel.clone().drop_guard();
+    tokio::spawn(run_log::print_progress(Arc::clone(run_log), length, cancel.clone()));
+    enter("joining members");
     let observers = if plan.has_members { observe::begin(&system, &seen, &cancel) } else { Vec::new() };
     if plan.has_members {
         users.settle_in().await?;
     }
     let (sessions, watchers, stop_sessions) = begin_clients(plan, &system, &log, &cancel).await?;
     let supervisor =
-        tokio::spawn(supervise(Arc::clone(&system), livez(plan.engine), Arc::clone(&run_log), cancel.clone()));
+        tokio::spawn(supervise(Arc::clone(&system), livez(plan.engine), Arc::clone(run_log), cancel.clone()));
+    enter("injecting faults");
     let start = Instant::now();
-    let actions = tokio::spawn(do_deeds(users, steps.to_vec(), start, Arc::clone(&run_log)));
-    do_faults(&system, steps, start, Duration::from_secs(plan.seconds), &run_log).await;
+    let actions = tokio::spawn({
+        let (steps, run_log) = (steps.to_vec(), Arc::clone(run_log));
+        async move { actions::run(users, &steps, start.into(), length, &run_log).await }
+    });
+    do_faults(&system, steps, start, length, run_log).await;
+    enter("finishing user actions");
     actions.await.map_err(|error| error.to_string())?;
+    enter("stopping clients");
     stop_sessions.cancel();
     join(sessions).await;
+    enter("converging");
     let healed = Instant::now();
-    let rest = come_to_rest(plan, &system, &requested, &run_log).await;
+    let rest = come_to_rest(plan, &system, &requested, run_log).await;
     let rest_took = healed.elapsed();
+    enter("reading the final state");
     last_list(&system, &log).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     cancel.cancel();
     join(watchers).await;
     join(observers).await;
     join(vec![supervisor]).await;
-    Ok(judge(&log.entries(), &seen, &rest, &run_log, rest_took))
+    Ok(judge(&log.entries(), &seen, &rest, run_log, rest_took))
 }
 
 async fn join(tasks: Vec<JoinHandle<()>>) {
@@ -137,15 +150,12 @@ fn judge(
     run_log: &SharedRunLog,
     rest_took: Duration,
 ) -> SoakResult {
-    let (mut violations, refused, mut notes, faults, actions) = with(run_log, |run_log| {
-        let RunLog { violations, refused, notes, faults, actions, .. } = std::mem::take(run_log);
-        (violations, refused, notes, faults, actions)
-    });
+    let RunLog { mut violations, refused, mut notes, faults, actions, skipped, .. } = with(run_log, std::mem::take);
     violations.extend(writes::check(entries));
     let steps = seen.all();
     notes.push(format!("{} steps of bindings, works and members were seen", steps.len()));
     violations.extend(check_steps(&steps, rest));
-    SoakResult { violations, counts: writes::count(entries), refused, notes, faults, actions, rest: rest_took }
+    SoakResult { violations, counts: writes::count(entries), refused, notes, faults, actions, skipped, rest: rest_took }
 }
 
 type Clients = (Vec<JoinHandle<()>>, Vec<JoinHandle<()>>, CancellationToken);
@@ -177,20 +187,6 @@ async fn begin_clients(
     };
     let watchers = places.into_iter().enumerate().map(watch).collect();
     Ok((sessions.collect(), watchers, stop))
-}
-
-async fn do_deeds(mut users: Users, steps: Vec<ScheduledStep>, start: Instant, run_log: SharedRunLog) {
-    for ScheduledStep { at_ms, action } in &steps {
-        let Action::User(action) = action else { continue };
-        tokio::time::sleep_until((start + Duration::from_millis(*at_ms)).into()).await;
-        let done = users.act(action).await;
-        with(&run_log, |run_log| {
-            run_log.actions += 1;
-            if let Err(why) = done {
-                run_log.notes.push(format!("{action:?} failed: {why}"));
-            }
-        });
-    }
 }
 
 /// Faults run independently; all are healed when this returns.
@@ -225,16 +221,24 @@ async fn do_fault(target: FaultTarget, fault: Fault, lasts: Duration, run_log: S
         Err(panic) => return with(&run_log, |run_log| run_log.notes.push(format!("{fault:?} of {name}: {panic}"))),
     };
     eprintln!("  {name}: {fault:?} for {lasts:?}");
+    let what = format!("{fault:?} of {name}");
     with(&run_log, |run_log| {
         run_log.faults += 1;
+        run_log.active_faults.push(what.clone());
         if is_of_disk {
             run_log.excuses.push((name.clone(), Instant::now() + lasts + DISK_SHADOW));
         }
     });
     tokio::time::sleep(lasts).await;
-    if let Err(panic) = tokio::task::spawn_blocking(move || injected.heal()).await {
-        with(&run_log, |run_log| run_log.notes.push(format!("healing {fault:?} of {name}: {panic}")));
-    }
+    let healed = tokio::task::spawn_blocking(move || injected.heal()).await;
+    with(&run_log, |run_log| {
+        if let Some(index) = run_log.active_faults.iter().position(|active| *active == what) {
+            run_log.active_faults.remove(index);
+        }
+        if let Err(panic) = healed {
+            run_log.notes.push(format!("healing {what}: {panic}"));
+        }
+    });
 }
 
 /// A replica that is cut off from etcd reports that, as kube-apiserver does, and a restart does not repair it. A plane whose

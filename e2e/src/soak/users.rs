@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::actions::Actor;
 use super::api::ApiAnswer;
 use super::schedule::{POLICIES, UserAction};
 use super::system::SoakSystem;
@@ -27,11 +28,13 @@ pub struct Users {
     /// Makes every write different.
     pub written: u64,
     attempt: usize,
+    /// Why the current action was retried.
+    obstacle: String,
 }
 
 impl Users {
     pub fn new(system: Arc<SoakSystem>) -> Self {
-        Self { system, requested: Arc::default(), written: 0, attempt: 0 }
+        Self { system, requested: Arc::default(), written: 0, attempt: 0, obstacle: String::new() }
     }
 
     /// Creates the namespace and the policies, and joins all members.
@@ -53,27 +56,6 @@ impl Users {
         let names = self.system.members.iter().map(|site| site.name.clone());
         self.requested.lock().unwrap_or_else(PoisonError::into_inner).joined = names.collect();
         Ok(())
-    }
-
-    pub async fn act(&mut self, action: &UserAction) -> Result<(), String> {
-        let member = |cluster: u64| self.system.members[usize::try_from(cluster).unwrap_or(0)].name.clone();
-        match action {
-            UserAction::Write { template, replicas } => self.write(*template, *replicas).await,
-            UserAction::Delete { template } => self.delete(&template_path(*template), &template_name(*template)).await,
-            UserAction::Place { policy, placement } => self.place(*policy, *placement).await,
-            UserAction::Override { policy, cluster } => self.override_for(*policy, member(*cluster)).await,
-            UserAction::DropOverride { policy } => {
-                self.delete(&policies_path("overridepolicies"), &format!("o{policy}")).await?;
-                self.requested.lock().unwrap_or_else(PoisonError::into_inner).overrides.remove(policy);
-                Ok(())
-            }
-            UserAction::Cordon { cluster } => self.command(&["cordon", &member(*cluster)]).await,
-            UserAction::Uncordon { cluster } => self.command(&["uncordon", &member(*cluster)]).await,
-            UserAction::Taint { cluster } => self.taint(&member(*cluster), "soak=yes:NoExecute").await,
-            UserAction::Untaint { cluster } => self.taint(&member(*cluster), "soak:NoExecute-").await,
-            UserAction::Unjoin { cluster } => self.unjoin(usize::try_from(*cluster).unwrap_or(0)).await,
-            UserAction::Join { cluster } => self.join(usize::try_from(*cluster).unwrap_or(0)).await,
-        }
     }
 
     async fn write(&mut self, template: u64, replicas: u64) -> Result<(), String> {
@@ -160,7 +142,10 @@ impl Users {
                 Err(why) if is_final(&why) || start.elapsed() > DEED_TIMEOUT => {
                     return Err(format!("flotilla {}: {why}", arguments.join(" ")));
                 }
-                Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+                Err(why) => {
+                    self.obstacle = why;
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                }
             }
         }
     }
@@ -179,7 +164,10 @@ impl Users {
                 ApiAnswer::Done(_) => return Ok(()),
                 other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
                 ApiAnswer::Unsupported(code @ (400 | 422), why) => return Err(format!("{path}/{name}: {code} {why}")),
-                _ => tokio::time::sleep(Duration::from_millis(200)).await,
+                other => {
+                    self.obstacle = format!("{other:?}");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
             }
         }
     }
@@ -192,9 +180,40 @@ impl Users {
             match api.delete(&format!("{path}/{name}"), &json!({})).await {
                 ApiAnswer::Done(_) | ApiAnswer::Unsupported(404, _) => return Ok(()),
                 other if start.elapsed() > DEED_TIMEOUT => return Err(format!("{path}/{name}: {other:?}")),
-                _ => tokio::time::sleep(Duration::from_millis(200)).await,
+                other => {
+                    self.obstacle = format!("{other:?}");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
             }
         }
+    }
+}
+
+impl Actor for Users {
+    async fn act(&mut self, action: &UserAction) -> Result<(), String> {
+        self.obstacle = "none".to_owned();
+        let member = |cluster: u64| self.system.members[usize::try_from(cluster).unwrap_or(0)].name.clone();
+        match action {
+            UserAction::Write { template, replicas } => self.write(*template, *replicas).await,
+            UserAction::Delete { template } => self.delete(&template_path(*template), &template_name(*template)).await,
+            UserAction::Place { policy, placement } => self.place(*policy, *placement).await,
+            UserAction::Override { policy, cluster } => self.override_for(*policy, member(*cluster)).await,
+            UserAction::DropOverride { policy } => {
+                self.delete(&policies_path("overridepolicies"), &format!("o{policy}")).await?;
+                self.requested.lock().unwrap_or_else(PoisonError::into_inner).overrides.remove(policy);
+                Ok(())
+            }
+            UserAction::Cordon { cluster } => self.command(&["cordon", &member(*cluster)]).await,
+            UserAction::Uncordon { cluster } => self.command(&["uncordon", &member(*cluster)]).await,
+            UserAction::Taint { cluster } => self.taint(&member(*cluster), "soak=yes:NoExecute").await,
+            UserAction::Untaint { cluster } => self.taint(&member(*cluster), "soak:NoExecute-").await,
+            UserAction::Unjoin { cluster } => self.unjoin(usize::try_from(*cluster).unwrap_or(0)).await,
+            UserAction::Join { cluster } => self.join(usize::try_from(*cluster).unwrap_or(0)).await,
+        }
+    }
+
+    fn obstacle(&self) -> &str {
+        &self.obstacle
     }
 }
 
