@@ -13,12 +13,13 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 .PHONY: kube-and-karmada
 .PHONY: console
 .PHONY: test-cmd
-.PHONY: help up dist image site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
+.PHONY: help up program dist image release release-names site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
 
 help:
 	@echo "make up     start a testbed: control plane (127.0.0.1:5443), three members, a registry; state in ~/.flotilla/default"
 	@echo "make dist   build the fully optimised binary, target/dist/flotilla, and the release files in target/dist/release"
 	@echo "make image  build the container image as an archive, target/dist/flotilla-image.tar"
+	@echo "make release IMAGE=REPOSITORY BASE_URL=URL  both, with charts, manifests and defaults that name the published image and files"
 	@echo "make site   render the documentation as a static site, target/site/index.html"
 	@echo "make down   stop it and keep its data"
 	@echo "make test   install the test dependencies and run all tests"
@@ -35,14 +36,29 @@ up: setup console
 	eval "$$(tools/commit)"; cargo build --profile local --locked -p cli
 	./target/local/flotilla up
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+# Where the image of a release is pushed, and where its files can be downloaded from.
+IMAGE :=
+BASE_URL :=
+ARCHIVE = target/dist/flotilla-image.tar
+
 # The fully optimised binary, which benchmarks and releases use.
-dist: setup console
-	eval "$$(tools/commit)"; cargo build --profile dist --locked -p cli
+program: setup console
+	eval "$$(tools/commit)"; $(if $(IMAGE),FLOTILLA_RELEASE_IMAGE=$(IMAGE):v$(VERSION)) cargo build --profile dist --locked -p cli
+
+dist: program
 	tools/dist target/dist/flotilla target/dist/release
 
-# The container image that charts, Compose file and `flotilla register` name.
-image: dist
-	eval "$$(tools/commit)"; tools/image target/dist/flotilla target/dist/flotilla-image.tar
+# The container image of this tree.
+image: program
+	eval "$$(tools/commit)"; tools/image target/dist/flotilla $(ARCHIVE) $(if $(IMAGE),$(IMAGE):v$(VERSION))
+
+# Binary, charts, Compose files and krew manifest name what the release workflow publishes.
+release: release-names image
+	tools/dist target/dist/flotilla target/dist/release --image $(IMAGE) --image-archive $(ARCHIVE) --base-url $(BASE_URL)
+
+release-names:
+	@test -n "$(IMAGE)" -a -n "$(BASE_URL)" || { echo "usage: make release IMAGE=REPOSITORY BASE_URL=URL" >&2; exit 2; }
 
 # The documentation as a static site; needs only Python.
 site:

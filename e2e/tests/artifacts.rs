@@ -19,13 +19,22 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
+/// Runs a tool of a tree with an own umask.
+fn tool(tree: &Path, name: &str, umask: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]).arg(tree.join("tools").join(name));
+    command
+}
+
 /// Builds an image that contains `content`, with an own umask.
 fn build_image(content: &Path, archive: &Path, umask: &str) -> String {
-    let script = format!("umask {umask}; exec \"$0\" \"$@\"");
-    let mut command = Command::new("bash");
-    command.args(["-c", &script]).arg(root().join("tools/image")).arg(content).arg(archive);
-    let output = run(command.env("FLOTILLA_BUILDER", binary()).env("FLOTILLA_COMMIT", "0123456789ab"));
-    let line = text(&output);
+    let mut command = tool(&root(), "image", umask);
+    command.arg(content).arg(archive);
+    digest_in(&run(command.env("FLOTILLA_BUILDER", binary()).env("FLOTILLA_COMMIT", "0123456789ab")))
+}
+
+fn digest_in(output: &Output) -> String {
+    let line = text(output);
     let digest = line.split('@').nth(1).and_then(|rest| rest.split_whitespace().next());
     digest.unwrap_or_else(|| panic!("no digest in {line}")).to_owned()
 }
@@ -74,15 +83,87 @@ fn the_same_program_gives_the_same_image_which_runs_without_root() {
     assert!(!owners.contains("bin/sh"), "no shell: {owners}");
 }
 
+/// Changes what must not be in an image: time, and owner where this is allowed.
+fn make_different(path: &Path) {
+    run(Command::new("find").arg(path).args(["-exec", "touch", "-h", "-d", "2001-02-03", "{}", "+"]));
+    let _ = Command::new("chown").args(["-Rh", "1234:5678"]).arg(path).output().expect("chown runs");
+}
+
+/// The program as released, without symbols: a tarball of an unstripped debug build takes a minute.
+fn stripped(directory: &Path) -> PathBuf {
+    std::fs::create_dir_all(directory).expect("made");
+    let program = directory.join("flotilla");
+    run(Command::new("strip").arg("-o").arg(&program).arg(binary()));
+    program
+}
+
+#[test]
+fn another_checkout_of_the_same_files_gives_the_same_image() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let programs = ["a", "longer/path/b"].map(|name| stripped(&directory.path().join(name)));
+    make_different(programs[1].parent().expect("a folder"));
+    let mut built = Vec::new();
+    for (program, umask, zone) in [(&programs[0], "022", "UTC"), (&programs[1], "077", "Asia/Kathmandu")] {
+        let tree = program.with_file_name("tree");
+        std::fs::create_dir_all(tree.join("tools")).expect("made");
+        for file in ["tools/image", "Cargo.toml"] {
+            std::fs::copy(root().join(file), tree.join(file)).expect("copied");
+        }
+        let archive = program.with_file_name("image.tar");
+        let mut command = tool(&tree, "image", umask);
+        command.arg(program).arg(&archive).env("FLOTILLA_BUILDER", binary()).env("FLOTILLA_COMMIT", "0123456789ab");
+        command.env("TZ", zone).env("TMPDIR", program.parent().expect("a folder"));
+        // Compression is deterministic (the other test has it), and takes long for a program this large.
+        let digest = digest_in(&run(command.env("FLOTILLA_IMAGE_FLAGS", "--uncompressed")));
+        built.push((digest, text(&run(Command::new("sha256sum").stdin(Stdio::null()).arg(&archive)))));
+    }
+    assert_eq!(built[0].0, built[1].0);
+    assert_eq!(built[0].1.split(' ').next(), built[1].1.split(' ').next(), "the archives differ");
+}
+
+#[test]
+fn an_image_does_not_depend_on_order_time_and_owner_of_its_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let names: Vec<String> = (0..200).map(|number| format!("f{:03}", (number * 73) % 200)).collect();
+    let backwards: Vec<String> = names.iter().rev().cloned().collect();
+    let mut archives = Vec::new();
+    for (context, names) in [("one", names), ("two", backwards)] {
+        let context = directory.path().join(context);
+        std::fs::create_dir_all(context.join("root")).expect("made");
+        for name in &names {
+            std::fs::write(context.join("root").join(name), name).expect("written");
+        }
+        let link = context.join("root/link");
+        std::os::unix::fs::symlink("f000", link).expect("linked");
+        std::fs::write(context.join("Dockerfile"), "FROM scratch\nCOPY root /\nCOPY --chown=1:2 root /own\n")
+            .expect("written");
+        if archives.len() == 1 {
+            make_different(&context.join("root"));
+        }
+        let archive = directory.path().join(format!("{}.tar", archives.len()));
+        run(Command::new(binary()).args(["image", "build"]).arg(&context).args(["-t", "app:v1", "-o"]).arg(&archive));
+        archives.push(std::fs::read(&archive).expect("an archive"));
+    }
+    assert!(archives[0] == archives[1], "the archives differ");
+}
+
+const IMAGE: &str = "registry.example.net/team/flotilla";
+const DOWNLOADS: &str = "https://downloads.example.net/flotilla/releases/download";
+
 #[test]
 fn a_release_has_everything_and_its_checksums() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = directory.path().join("flotilla");
-    // Without symbols, as released: the tarball of an unstripped debug build takes a minute.
-    run(Command::new("strip").arg("-o").arg(&program).arg(binary()));
-    let out = directory.path().join("release");
-    let mut pack = Command::new(root().join("tools/dist"));
-    run(pack.arg(&program).arg(&out).env("FLOTILLA_GZIP", "-1"));
+    let program = stripped(directory.path());
+    let image = directory.path().join("image.tar");
+    let digest = build_image(Path::new("/bin/ls"), &image, "022");
+    let [out, again] = ["release", "again"].map(|name| directory.path().join(name));
+    for (out, umask) in [(&out, "022"), (&again, "077")] {
+        let mut pack = tool(&root(), "dist", umask);
+        pack.arg(&program).arg(out).args(["--image", IMAGE, "--base-url", DOWNLOADS, "--image-archive"]).arg(&image);
+        run(pack.env("FLOTILLA_GZIP", "-1"));
+    }
+    let sums = |out: &Path| std::fs::read_to_string(out.join("SHA256SUMS")).expect("checksums");
+    assert_eq!(sums(&out), sums(&again), "the same input gives the same files");
 
     let names: Vec<String> =
         std::fs::read_dir(&out).expect("files").flatten().map(|e| e.file_name().display().to_string()).collect();
@@ -99,6 +180,8 @@ fn a_release_has_everything_and_its_checksums() {
         "/THIRD-PARTY-LICENSES.txt\n",
         "/sbom.cdx.json\n",
         "/docs/README.md\n",
+        "/deploy/systemd/flotilla.service\n",
+        "/deploy/charts/flotilla/Chart.yaml\n",
         "/LICENSE\n",
     ] {
         assert!(listed.contains(file), "{file} is missing: {listed}");
@@ -114,22 +197,28 @@ fn a_release_has_everything_and_its_checksums() {
     assert!(bill["components"].as_array().is_some_and(|list| list.len() > 100));
     run(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&out));
 
-    check_charts(&out.join("charts"));
+    let compose = read("deploy/compose/compose.yaml");
+    let image = format!("{IMAGE}:v{}@{digest}", env!("CARGO_PKG_VERSION"));
+    assert!(compose.contains(&format!("image: ${{FLOTILLA_IMAGE:-{image}}}\n")), "{compose}");
+    check_charts(&out.join("charts"), &digest);
     let krew = std::fs::read_to_string(out.join("flotilla.krew.yaml")).expect("a manifest");
     let krew: Value = serde_saphyr::from_str(&krew).expect("YAML");
     let sum = text(&run(Command::new("sha256sum").arg(&tarball)));
     let platform = &krew["spec"]["platforms"][0];
     assert_eq!(platform["sha256"].as_str(), sum.split_whitespace().next());
-    assert!(platform["uri"].as_str().is_some_and(|uri| uri.ends_with(&format!("{name}.tar.gz"))), "{platform}");
+    assert_eq!(platform["uri"], format!("{DOWNLOADS}/v{}/{name}.tar.gz", env!("CARGO_PKG_VERSION")));
+    assert_eq!(krew["spec"]["homepage"], "https://downloads.example.net/flotilla");
     assert_eq!(krew["spec"]["version"], format!("v{}", env!("CARGO_PKG_VERSION")));
 }
 
-/// Checks that the index of the chart repository describes its packages.
-fn check_charts(folder: &Path) {
+/// Checks that the index of the chart repository describes its packages, and that these name the image of the release.
+fn check_charts(folder: &Path, digest: &str) {
     let index = std::fs::read_to_string(folder.join("index.yaml")).expect("an index");
     let index: Value = serde_saphyr::from_str(&index).expect("YAML");
     let entries = index["entries"].as_object().expect("entries");
-    assert!(entries.contains_key("flotilla") && entries.contains_key("flotilla-agent"), "{index}");
+    for chart in ["flotilla", "flotilla-agent", "flotilla-manager"] {
+        assert!(entries.contains_key(chart), "{chart}: {index}");
+    }
     for (chart, versions) in entries {
         let version = &versions[0];
         let package = folder.join(version["urls"][0].as_str().expect("a file"));
@@ -137,8 +226,15 @@ fn check_charts(folder: &Path) {
         assert_eq!(version["digest"].as_str(), sum.split_whitespace().next(), "{chart}");
         assert_eq!(version["version"], env!("CARGO_PKG_VERSION"), "{chart}: all parts of a release have one version");
         assert_eq!(version["appVersion"], env!("CARGO_PKG_VERSION"), "{chart}");
-        let inside = run(Command::new("tar").arg("-xzOf").arg(&package).arg(format!("{chart}/Chart.yaml")));
-        let inside: Value = serde_saphyr::from_str(&String::from_utf8_lossy(&inside.stdout)).expect("YAML");
+        let read = |file: &str| {
+            let inside = run(Command::new("tar").arg("-xzOf").arg(&package).arg(format!("{chart}/{file}")));
+            String::from_utf8_lossy(&inside.stdout).into_owned()
+        };
+        let values: Value = serde_saphyr::from_str(&read("values.yaml")).expect("YAML");
+        assert_eq!(values["image"]["repository"], IMAGE, "{chart}");
+        assert_eq!(values["image"]["digest"], digest, "{chart}");
+        assert!(read("README.md").contains(IMAGE), "{chart}: the documented default is that of the package");
+        let inside: Value = serde_saphyr::from_str(&read("Chart.yaml")).expect("YAML");
         for field in ["name", "version", "appVersion", "description", "kubeVersion"] {
             assert_eq!(version[field], inside[field], "{chart}: {field}");
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use api::names::SYSTEM_NAMESPACE;
 use clap::Args;
 use cluster_client::{ClusterClient, Endpoint};
-use membership::agent_manifests::IMAGE;
+use membership::agent_manifests::{IMAGE, LOCAL_IMAGE};
 use membership::plane_manifests::{EtcdTls, ExternalEtcd, KeyPair, PlaneInstallation, PlaneStorage};
 use object::yaml;
 
@@ -179,11 +179,11 @@ impl InitArgs {
         })
     }
 
-    /// The registry is put before the default image only, as in karmadactl.
+    /// The registry replaces that of the default image only, as in karmadactl.
     fn image(&self) -> String {
         match self.private_image_registry.as_deref().filter(|registry| !registry.is_empty()) {
             Some(registry) if self.karmada_apiserver_image == IMAGE => {
-                format!("{}/{IMAGE}", registry.trim_end_matches('/'))
+                format!("{}/{LOCAL_IMAGE}", registry.trim_end_matches('/'))
             }
             _ => self.karmada_apiserver_image.clone(),
         }

@@ -15,7 +15,13 @@ pub const AGENT_ACCOUNT: &str = "karmada-agent-sa";
 /// Name of the secret, and of the key in it.
 pub const KUBECONFIG_SECRET: &str = "karmada-kubeconfig";
 pub const DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "Deployment", "deployments");
-pub const IMAGE: &str = concat!("flotilla:v", env!("CARGO_PKG_VERSION"));
+/// Name of the image without a registry, as `make image` gives it.
+pub const LOCAL_IMAGE: &str = concat!("flotilla:v", env!("CARGO_PKG_VERSION"));
+/// The image that nodes pull. Builds of a release name the one they publish (`make release`).
+pub const IMAGE: &str = match option_env!("FLOTILLA_RELEASE_IMAGE") {
+    Some(published) => published,
+    None => LOCAL_IMAGE,
+};
 
 const RESOURCES: [Resource; 6] =
     [NAMESPACES, SECRETS, SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, DEPLOYMENTS];

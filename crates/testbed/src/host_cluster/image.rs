@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use membership::agent_manifests::IMAGE;
+use membership::agent_manifests::LOCAL_IMAGE;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ pub async fn publish(bed: &Testbed, line: &ProgressLine, deadline: Instant) -> a
     write_context(&bed.program, &context).await?;
     let pushed = push(bed, &context, port).await;
     std::fs::remove_dir_all(&context).with_context(|| format!("cannot remove {}", context.display()))?;
-    let reference = format!("localhost:{port}/{IMAGE}@{}", pushed?);
+    let reference = format!("localhost:{port}/{LOCAL_IMAGE}@{}", pushed?);
     write_file(&image_file(&bed.place), reference.as_bytes())?;
     Ok(reference)
 }
@@ -88,7 +88,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// Returns the digest of the pushed image.
 async fn push(bed: &Testbed, context: &Path, port: u16) -> anyhow::Result<String> {
     let mut command = Command::new(&bed.program);
-    command.args(["image", "distribute"]).arg(context).args(["-t", IMAGE, "--uncompressed", "--no-import"]);
+    command.args(["image", "distribute"]).arg(context).args(["-t", LOCAL_IMAGE, "--uncompressed", "--no-import"]);
     command.args(["--to", &loopback(port).to_string()]).arg("--home").arg(bed.place.home());
     let output = command.args(["--name", bed.place.name()]).kill_on_drop(true).output().await;
     let output = output.context("cannot build the image")?;
