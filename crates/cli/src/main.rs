@@ -22,6 +22,7 @@ mod man;
 mod manager;
 mod member;
 mod name_resolution;
+mod pod;
 mod prepare;
 mod propagation;
 mod registry;

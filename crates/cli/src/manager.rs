@@ -8,6 +8,7 @@ use manager::{Manager, ManagerOptions};
 
 use crate::backup::instances::InstanceBackups;
 use crate::host::HostArgs;
+use crate::pod::PodArgs;
 use crate::server;
 use crate::termination::Termination;
 
@@ -15,6 +16,8 @@ use crate::termination::Termination;
 pub struct ManagerArgs {
     #[command(flatten)]
     host: HostArgs,
+    #[command(flatten)]
+    pod: PodArgs,
     /// Allow kubeconfigs of imported instances and clusters to name addresses of this machine.
     #[arg(long)]
     allow_loopback_endpoints: bool,
@@ -30,7 +33,9 @@ pub struct ManagerArgs {
 }
 
 pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
+    let pod = args.pod.clone();
     let options = args.into_options()?;
+    pod.import_keys(&options.host.data_dir)?;
     let mut termination = Termination::listen()?;
     let started = std::time::Instant::now();
     let manager = Manager::start(options).await?;
@@ -40,7 +45,9 @@ pub async fn run(args: ManagerArgs) -> anyhow::Result<()> {
         took = ?started.elapsed(),
         "the manager is ready"
     );
+    let publishing = pod.publish(manager.kubeconfig.clone())?;
     let ending = termination.asked_unless(manager.broken()).await;
+    drop(publishing);
     tracing::info!("shutting down, stopping the instances of this process");
     manager.stop().await;
     ending

@@ -1,16 +1,12 @@
 //! `flotilla server`: runs a control plane until it is terminated.
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-
-use anyhow::Context;
 use clap::{ArgAction, Args, Parser};
 use control_plane::{ControlPlane, Options};
 
 use crate::agent::listen_address;
 use crate::background::Background;
 use crate::host::HostArgs;
-use crate::kubeconfig_secret::{self, SecretName};
+use crate::pod::PodArgs;
 use crate::termination::Termination;
 
 #[derive(Args)]
@@ -21,12 +17,8 @@ pub struct ServerArgs {
     /// Priority, DefaultTolerationSeconds, DefaultStorageClass, PersistentVolumeClaimResize.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     enable_admission_plugins: Vec<String>,
-    /// Publish the administrator's kubeconfig in this Secret of the cluster this runs in as a pod.
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = SecretName::parse)]
-    kubeconfig_secret: Option<SecretName>,
-    /// Directory with CA and keys to copy into DATA_DIR/pki before the first start; existing files are kept.
-    #[arg(long, value_name = "DIR")]
-    import_keys: Option<PathBuf>,
+    #[command(flatten)]
+    pod: PodArgs,
     /// Address for /metrics over plain HTTP, without credentials; 0 disables it.
     #[arg(long, default_value = "0", value_name = "HOST:PORT")]
     metrics_bind_address: String,
@@ -55,16 +47,13 @@ struct ServerLine {
 
 pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
     args.unused.warn();
-    let (secret, keys) = (args.kubeconfig_secret.clone(), args.import_keys.clone());
-    let profiling = args.profiling;
+    let (pod, profiling) = (args.pod.clone(), args.profiling);
     let mut options = args.into_options()?;
     // Not part of `into_options`: a profile of an instance in a manager would show the other instances.
     options.profiling = profiling;
     let background = Background::start()?;
     options.propagation.background = background.handle();
-    if let Some(keys) = &keys {
-        import_keys(keys, &options.host.data_dir.join("pki"))?;
-    }
+    pod.import_keys(&options.host.data_dir)?;
     let mut termination = Termination::listen()?;
     let started = std::time::Instant::now();
     let plane = ControlPlane::start(options).await?;
@@ -74,11 +63,9 @@ pub async fn run(args: ServerArgs) -> anyhow::Result<()> {
         took = ?started.elapsed(),
         "the control plane is ready"
     );
-    let publishing = secret.map(|secret| kubeconfig_secret::publish(secret, plane.kubeconfig.clone())).transpose()?;
+    let publishing = pod.publish(plane.kubeconfig.clone())?;
     let ending = termination.asked_unless(plane.broken()).await;
-    if let Some(publishing) = publishing {
-        publishing.abort();
-    }
+    drop(publishing);
     tracing::info!("shutting down, waiting for requests in flight");
     plane.stop().await;
     ending
@@ -94,24 +81,6 @@ pub fn options_of(flags: ::manager::PlaneFlags) -> anyhow::Result<Options> {
         anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
     })?;
     parsed.args.into_options()
-}
-
-/// Copies keys, such as those of a mounted Secret, to where they are private and can be added to.
-fn import_keys(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let cannot = || format!("--import-keys {}", from.display());
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(to);
-    made.with_context(|| format!("cannot make {}", to.display()))?;
-    for entry in std::fs::read_dir(from).with_context(cannot)? {
-        let entry = entry.with_context(cannot)?;
-        // A mounted Secret has links to files, and hidden directories.
-        let is_file = std::fs::metadata(entry.path()).with_context(cannot)?.is_file();
-        let target = to.join(entry.file_name());
-        if is_file && !target.exists() {
-            let content = std::fs::read(entry.path()).with_context(cannot)?;
-            pki::key_dir::write_if_absent(&target, &content, 0o600)?;
-        }
-    }
-    Ok(())
 }
 
 impl ServerArgs {
@@ -130,31 +99,5 @@ impl ServerArgs {
         options.propagation = self.propagation.read()?;
         options.propagation.autoscaling = self.autoscaling.read()?;
         Ok(options)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn imported_keys_are_private_and_do_not_replace_existing_ones() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let (from, to) = (directory.path().join("from"), directory.path().join("data/pki"));
-        std::fs::create_dir_all(from.join("..data")).expect("made");
-        for (name, text) in [("ca.crt", "new"), ("ca.key", "new")] {
-            std::fs::write(from.join(name), text).expect("written");
-        }
-        std::fs::create_dir_all(&to).expect("made");
-        std::fs::write(to.join("ca.crt"), "old").expect("written");
-        import_keys(&from, &to).expect("imported");
-        assert_eq!(std::fs::read_to_string(to.join("ca.crt")).ok().as_deref(), Some("old"));
-        assert_eq!(std::fs::read_to_string(to.join("ca.key")).ok().as_deref(), Some("new"));
-        let mode = std::fs::metadata(to.join("ca.key")).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        assert!(!to.join("..data").exists());
-        assert!(import_keys(&directory.path().join("missing"), &to).is_err());
     }
 }
