@@ -22,6 +22,9 @@ pub const PROMETHEUS_URL: &str = "flotilla.dev/prometheus-url";
 /// The backup of the instance whose data replaces the present data once.
 pub const RESTORE: &str = "flotilla.dev/restore";
 
+/// Annotations about starting, stopping and serving a control plane, which an imported one does elsewhere.
+pub const WITHOUT_EFFECT_ON_IMPORTS: &[&str] = &[HIBERNATE_AFTER, EXPOSE, HIBERNATED_AT];
+
 const DISPLAY_NAME_MAX: usize = 60;
 const DESCRIPTION_MAX: usize = 1000;
 const BACKUP_ID_MAX: usize = 64;

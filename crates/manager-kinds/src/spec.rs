@@ -72,19 +72,36 @@ pub fn read(instance: &Object, mode: Mode) -> SpecReading {
     read_sources(&mut reading, instance, &root);
     read_certificates(&mut reading, instance, &root.child("customCertificate"));
     if mode == Mode::Imported {
-        if instance.get(&["spec", "components"]).is_some() || instance.get(&["spec", "featureGates"]).is_some() {
-            let why = "has no effect: an imported control plane is configured where it runs";
-            reading.ignore(&root.child("components"), why);
-        }
-        if instance.get(&["spec", "customCertificate"]).is_some() {
-            let why = "has no effect: an imported control plane has its own certificates";
-            reading.ignore(&root.child("customCertificate"), why);
-        }
-        reading.plane.flags.clear();
+        ignore_settings_of_import(&mut reading, instance, &root);
         return reading;
     }
     components::read_all(&mut reading, instance);
     reading
+}
+
+/// An imported control plane is configured where it runs: what describes a control plane of the manager has no effect.
+fn ignore_settings_of_import(reading: &mut SpecReading, instance: &Object, root: &FieldPath) {
+    reading.plane.flags.clear();
+    reading.plane.ca_secret = None;
+    let configured = "has no effect: an imported control plane is configured where it runs";
+    let certificates = "has no effect: an imported control plane has its own certificates";
+    let networking = root.child("hostCluster").child("networking");
+    for (at, path, why) in [
+        (&["spec", "components"][..], root.child("components"), configured),
+        (&["spec", "featureGates"], root.child("featureGates"), configured),
+        (&["spec", "customCertificate"], root.child("customCertificate"), certificates),
+        (&["spec", "hostCluster", "networking"], networking, certificates),
+    ] {
+        if instance.get(at).is_some() {
+            reading.ignore(&path, why);
+        }
+    }
+    for key in annotations::WITHOUT_EFFECT_ON_IMPORTS {
+        if instance.annotation(key).is_some() {
+            let path = FieldPath::new("metadata").child("annotations").key(key);
+            reading.ignore(&path, "has no effect: an imported control plane is not started, stopped or served here");
+        }
+    }
 }
 
 /// Reports whether two states of an instance differ in what they take from others: Secrets of the manager, and storage that
@@ -170,5 +187,7 @@ fn entries<'a>(instance: &'a Object, path: &[&str]) -> Vec<(&'a str, String)> {
     map.iter().map(|(key, value)| (key.as_str(), text(value))).collect()
 }
 
+#[cfg(test)]
+mod every_field;
 #[cfg(test)]
 mod tests;

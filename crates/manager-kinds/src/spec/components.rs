@@ -1,6 +1,7 @@
 //! The settings of components in the spec of an instance.
 
 use api::features::Features;
+use object::quantity::Quantity;
 use object::{FieldError, FieldPath, Object};
 use serde_json::Value;
 
@@ -18,8 +19,17 @@ const KARMADA_COMPONENTS: &[&str] = &[
     "karmadaMetricsAdapter",
 ];
 const KUBERNETES_COMPONENTS: &[&str] = &["karmadaAPIServer", "kubeControllerManager"];
-/// Minor version of the Karmada release that is served.
-const KARMADA_MINOR: u32 = 18;
+/// The Karmada release that is served.
+const KARMADA_RELEASE: (u32, u32) = (1, 18);
+/// The Kubernetes release whose API is served.
+const KUBERNETES_RELEASE: (u32, u32) = (1, 36);
+/// Components whose memory limits together are the memory of an instance.
+const MEMORY_COMPONENTS: [&str; 2] = ["karmadaAPIServer", "karmadaControllerManager"];
+/// Part of that memory that requests may hold: the rest is for objects and controllers.
+const REQUEST_MEMORY_PART: i64 = 4;
+const MEBIBYTE: i64 = 1 << 20;
+/// The least and the most that requests may hold, in MiB. The most is the default of `flotilla server`.
+const REQUEST_MEMORY_MIB: (i64, i64) = (64, 512);
 
 pub fn read_all(reading: &mut SpecReading, instance: &Object) {
     read_feature_gates(reading, instance);
@@ -42,40 +52,80 @@ pub fn read_all(reading: &mut SpecReading, instance: &Object) {
             "has no effect: the metrics adapter is part of the control plane",
         );
     }
+    if instance.get(&["spec", "components", "karmadaSearch"]).is_some() {
+        let why = "has no effect: search is part of the control plane; it caches what ResourceRegistries select";
+        reading.ignore(&root.child("karmadaSearch"), why);
+    }
+    read_memory(reading, instance, &root);
     for component in Component::ALL {
         extra_args::read(reading, instance, *component);
     }
 }
 
-/// Gates of a component take precedence over those of the whole control plane.
+/// Components with feature gates of the control plane; later ones take precedence. Gates of kube-apiserver itself are unknown.
+const GATED_COMPONENTS: [&str; 3] = ["karmadaAPIServer", "karmadaScheduler", "karmadaControllerManager"];
+
+/// Gates of a component take precedence over those of the whole control plane, and fields over flags.
 fn read_feature_gates(reading: &mut SpecReading, instance: &Object) {
-    let sources: [(&[&str], &str); 3] = [
-        (&["spec", "featureGates"], "featureGates"),
-        (&["spec", "components", "karmadaScheduler", "featureGates"], "components.karmadaScheduler.featureGates"),
-        (
-            &["spec", "components", "karmadaControllerManager", "featureGates"],
-            "components.karmadaControllerManager.featureGates",
-        ),
-    ];
     let mut gates = std::collections::BTreeMap::new();
-    for (at, name) in sources {
-        for (gate, value) in entries(instance, at) {
-            let is_known = Features::NAMES.contains(&gate) || ["AllAlpha", "AllBeta"].contains(&gate);
-            match is_known {
-                true => drop(gates.insert(gate.to_owned(), value)),
-                false => reading.ignore(&FieldPath::new("spec").child(name).key(gate), "is not a known feature gate"),
+    let root = FieldPath::new("spec");
+    let mut add = |reading: &mut SpecReading, (gate, value): (&str, String), path: FieldPath, sets_groups: bool| {
+        let is_known = Features::NAMES.contains(&gate) || (sets_groups && ["AllAlpha", "AllBeta"].contains(&gate));
+        match is_known {
+            true => drop(gates.insert(gate.to_owned(), value)),
+            false => reading.ignore(&path, "is not a known feature gate"),
+        }
+    };
+    for (gate, value) in entries(instance, &["spec", "featureGates"]) {
+        add(reading, (gate, value), root.child("featureGates").key(gate), true);
+    }
+    for component in GATED_COMPONENTS {
+        let path = root.child("components").child(component);
+        // AllAlpha and AllBeta of kube-apiserver are other gates than ours.
+        let sets_groups = component != "karmadaAPIServer";
+        for (name, list) in entries(instance, &["spec", "components", component, "extraArgs"]) {
+            let at = path.child("extraArgs").key(name);
+            for entry in list.split(',').map(str::trim).filter(|entry| name == "feature-gates" && !entry.is_empty()) {
+                match entry.split_once('=') {
+                    Some((gate, value)) => add(reading, (gate, value.to_owned()), at.child(gate), sets_groups),
+                    None => reading.refuse(FieldError::invalid(at.clone(), entry, "must be NAME=true or NAME=false")),
+                }
             }
+        }
+        for (gate, value) in entries(instance, &["spec", "components", component, "featureGates"]) {
+            add(reading, (gate, value), path.child("featureGates").key(gate), sets_groups);
         }
     }
     if !gates.is_empty() {
         let list: Vec<String> = gates.iter().map(|(gate, value)| format!("{gate}={value}")).collect();
         reading.flag("feature-gates", list.join(","));
     }
-    for component in ["karmadaAPIServer", "kubeControllerManager", "karmadaAggregatedAPIServer"] {
+    for component in ["kubeControllerManager", "karmadaAggregatedAPIServer"] {
         if !entries(instance, &["spec", "components", component, "featureGates"]).is_empty() {
-            let path = FieldPath::new("spec").child("components").child(component).child("featureGates");
+            let path = root.child("components").child(component).child("featureGates");
             reading.ignore(&path, "has no effect: the control plane has none of these gates");
         }
+    }
+}
+
+/// Memory limits bound what requests may hold; the process itself is not limited.
+fn read_memory(reading: &mut SpecReading, instance: &Object, root: &FieldPath) {
+    let mut bytes = 0i64;
+    for component in MEMORY_COMPONENTS {
+        let at = ["spec", "components", component, "resources", "limits", "memory"];
+        let Some(limit) = instance.get(&at) else { continue };
+        let text = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
+        match Quantity::parse(&text) {
+            Ok(limit) => bytes = bytes.saturating_add(limit.value()),
+            Err(problem) => {
+                let path = root.child(component).child("resources").child("limits").child("memory");
+                reading.refuse(FieldError::invalid(path, text, problem.to_string()));
+            }
+        }
+    }
+    if bytes > 0 {
+        let (least, most) = REQUEST_MEMORY_MIB;
+        reading.flag("max-inflight-memory", (bytes / REQUEST_MEMORY_PART / MEBIBYTE).clamp(least, most));
     }
 }
 
@@ -109,6 +159,11 @@ fn read_etcd(reading: &mut SpecReading, instance: &Object, path: &FieldPath) {
                 .refuse(FieldError::forbidden(path.child(field), "is deprecated: put the credentials into secretRef"));
         }
     }
+    let namespace = external["secretRef"]["namespace"].as_str().unwrap_or_default();
+    if !namespace.is_empty() && namespace != instance.namespace() {
+        let at = path.child("secretRef").child("namespace");
+        reading.refuse(FieldError::invalid(at, namespace, "must be the namespace of the instance"));
+    }
     let secret = external["secretRef"]["name"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
     if secret.is_none() && endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
         reading.refuse(FieldError::required(
@@ -135,10 +190,7 @@ fn read_local_etcd(reading: &mut SpecReading, local: &Value, path: &FieldPath) {
 
 /// Reads the settings that all components share.
 fn read_common(reading: &mut SpecReading, name: &str, component: &Value, path: &FieldPath) {
-    let tag = component["imageTag"].as_str().unwrap_or_default();
-    if KARMADA_COMPONENTS.contains(&name) && is_newer(tag) {
-        reading.ignore(&path.child("imageTag"), "has no effect: the control plane is compatible with Karmada 1.18");
-    }
+    read_image_tag(reading, name, component, &path.child("imageTag"));
     match component["replicas"].as_i64() {
         Some(negative) if negative < 0 => {
             reading.refuse(FieldError::invalid(path.child("replicas"), negative, "must not be negative"));
@@ -148,9 +200,6 @@ fn read_common(reading: &mut SpecReading, name: &str, component: &Value, path: &
         Some(2..) => reading.ignore(&path.child("replicas"), "has no effect: each instance runs once"),
         _ => {}
     }
-    if component["resources"]["limits"].get("memory").is_some() {
-        reading.ignore(&path.child("resources").child("limits").child("memory"), "has no effect yet");
-    }
     let budget = component["podDisruptionBudgetConfig"].as_object();
     if budget.is_some_and(|budget| budget.contains_key("minAvailable") == budget.contains_key("maxUnavailable")) {
         let at = path.child("podDisruptionBudgetConfig");
@@ -158,14 +207,30 @@ fn read_common(reading: &mut SpecReading, name: &str, component: &Value, path: &
     }
 }
 
-/// Returns true for tags such as v1.19.0 that name a release after the one that is served.
-fn is_newer(tag: &str) -> bool {
-    let mut parts = tag.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().ok());
-    match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(1), Some(minor)) => minor > KARMADA_MINOR,
-        (Some(major), _) => major > 1,
-        _ => false,
+/// No image is used. A tag that names a release asks for what that release does.
+fn read_image_tag(reading: &mut SpecReading, name: &str, component: &Value, path: &FieldPath) {
+    let tag = component["imageTag"].as_str().unwrap_or_default();
+    let served = match name {
+        "etcd" => None,
+        name if KUBERNETES_COMPONENTS.contains(&name) => Some(("Kubernetes", KUBERNETES_RELEASE)),
+        _ => Some(("Karmada", KARMADA_RELEASE)),
+    };
+    match (release(tag), served) {
+        (Some(asked), Some((project, (major, minor)))) if asked > (major, minor) => {
+            let why = format!("has no effect: the control plane is compatible with {project} {major}.{minor}");
+            reading.ignore(path, &why);
+        }
+        (None, _) if !tag.is_empty() && tag != "latest" => {
+            reading.ignore(path, "has no effect: the control plane uses no images, and the tag names no release");
+        }
+        _ => {}
     }
+}
+
+/// Returns major and minor version of a tag such as v1.18.2 or 3.6.6-0.
+fn release(tag: &str) -> Option<(u32, u32)> {
+    let mut parts = tag.strip_prefix('v').unwrap_or(tag).split(['.', '-', '+', '@']).map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
 }
 
 fn read_api_server(reading: &mut SpecReading, instance: &Object, path: &FieldPath) {
@@ -174,6 +239,12 @@ fn read_api_server(reading: &mut SpecReading, instance: &Object, path: &FieldPat
     let subnet = instance.str_at(&at("serviceSubnet"));
     if !subnet.is_empty() {
         reading.flag("service-cluster-ip-range", subnet);
+    }
+    let class = instance.str_at(&at("loadBalancerClass"));
+    if !class.is_empty()
+        && let Some(problem) = object::names::qualified_name(class).into_iter().next()
+    {
+        reading.refuse(FieldError::invalid(path.child("loadBalancerClass"), class, problem));
     }
     for field in ["loadBalancerClass", "serviceAnnotations"] {
         if instance.get(&at(field)).is_some() {

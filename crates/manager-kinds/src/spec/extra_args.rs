@@ -97,6 +97,8 @@ impl Component {
 
 /// Flags of kube-apiserver that name a file of the host.
 const FILE_SUFFIXES: &[&str] = &["-file", "-path", "-config", "-dir", "-cafile", "-certfile", "-keyfile"];
+const FILE_FLAGS: &[&str] =
+    &["tls-sni-cert-key", "kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key"];
 
 /// Reads the flags of one component.
 pub fn read(reading: &mut SpecReading, instance: &Object, component: Component) {
@@ -115,9 +117,14 @@ fn read_flag(reading: &mut SpecReading, component: Component, (name, value): (&s
             let why = "is not supported: Secrets would be stored in clear although the spec asks for encryption";
             reading.refuse(FieldError::forbidden(path.clone(), why));
         }
-        (Component::ApiServer, _) if FILE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) => {
+        // The gates of the control plane are read from fields and flags together.
+        (Component::ApiServer | Component::ControllerManager | Component::Scheduler, "feature-gates") => {}
+        (Component::ApiServer, _) if names_file(name) => {
             reading
                 .refuse(FieldError::forbidden(path.clone(), "names a file of the host, which an instance cannot read"));
+        }
+        (Component::ApiServer, _) if name.starts_with("audit-") => {
+            reading.ignore(path, "has no effect: an instance has no audit log of its own in a file");
         }
         (Component::ApiServer, "event-ttl") => match seconds(value) {
             Ok(seconds) => reading.flag("event-ttl", seconds),
@@ -151,6 +158,10 @@ fn read_flag(reading: &mut SpecReading, component: Component, (name, value): (&s
         (Component::Scheduler, "enable-scheduler-estimator") if value == "true" => {}
         _ => reading.ignore(path, "has no effect: the control plane has no such flag"),
     }
+}
+
+fn names_file(flag: &str) -> bool {
+    FILE_FLAGS.contains(&flag) || FILE_SUFFIXES.iter().any(|suffix| flag.ends_with(suffix))
 }
 
 fn seconds(value: &str) -> Result<i64, String> {

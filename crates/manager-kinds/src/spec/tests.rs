@@ -87,6 +87,18 @@ fn components_are_translated_ignored_or_refused() {
     check(component("karmadaMetricsAdapter", json!({})), "", &["part of the control plane"], &[]);
     check(component("karmadaScheduler", json!({"imageTag": "v1.19.0"})), "", &["Karmada 1.18"], &[]);
     check(component("karmadaScheduler", json!({"imageTag": "v1.18.2"})), "", &[], &[]);
+    check(component("karmadaAPIServer", json!({"imageTag": "v1.36.2"})), "", &[], &[]);
+    check(component("karmadaAPIServer", json!({"imageTag": "v1.37.0"})), "", &["Kubernetes 1.36"], &[]);
+    check(component("karmadaScheduler", json!({"imageTag": "mine"})), "", &["names no release"], &[]);
+    check(component("karmadaScheduler", json!({"imageTag": "latest"})), "", &[], &[]);
+    check(json!({"components": {"etcd": {"local": {"imageTag": "3.6.6-0"}}}}), "", &[], &[]);
+    let memory = |limit: &str| component("karmadaAPIServer", json!({"resources": {"limits": {"memory": limit}}}));
+    check(memory("1Gi"), "--max-inflight-memory=256", &[], &[]);
+    check(memory("1Mi"), "--max-inflight-memory=64", &[], &[]);
+    check(memory("1Ti"), "--max-inflight-memory=512", &[], &[]);
+    check(component("karmadaAPIServer", json!({"loadBalancerClass": "a/b/c"})), "", &["no Service"], &["a/b/c"]);
+    let elsewhere = json!({"endpoints": ["https://e:2379"], "secretRef": {"namespace": "kube-system", "name": "e"}});
+    check(etcd(elsewhere), "", &[], &["namespace of the instance"]);
     check(component("karmadaWebhook", json!({"podDisruptionBudgetConfig": {}})), "", &[], &["exactly one"]);
     check(component("karmadaWebhook", json!({"podDisruptionBudgetConfig": {"minAvailable": 1}})), "", &[], &[]);
     let stopped = read(&instance(component("karmadaAPIServer", json!({"replicas": 0}))), Mode::InProcess);
@@ -109,7 +121,13 @@ fn extra_args_are_translated_by_component() {
     check(args("karmadaAPIServer", "etcd-prefix", "/a"), "", &["not an etcd"], &[]);
     check(args("karmadaScheduler", "plugins", "*,-ClusterLocality"), "--plugins=*,-ClusterLocality", &[], &[]);
     check(args("karmadaScheduler", "enable-scheduler-estimator", "true"), "", &[], &[]);
-    check(args("karmadaSearch", "anything", "1"), "", &["no such flag"], &[]);
+    check(args("karmadaSearch", "anything", "1"), "", &["no such flag", "search is part"], &[]);
+    let gates = |component: &str, list: &str| args(component, "feature-gates", list);
+    check(gates(manager, "Failover=true, NoSuch=true"), "--feature-gates=Failover=true", &["NoSuch"], &[]);
+    check(gates("karmadaAPIServer", "AllAlpha=true"), "", &["AllAlpha"], &[]);
+    check(gates(manager, "Failover"), "", &[], &["NAME=true or NAME=false"]);
+    check(args("karmadaAPIServer", "tls-sni-cert-key", "/a,/b"), "", &[], &["names a file"]);
+    check(args("karmadaAPIServer", "audit-log-maxage", "3"), "", &["no audit log"], &[]);
 }
 
 #[test]
@@ -121,6 +139,17 @@ fn settings_of_an_imported_instance_have_no_effect() {
     let days = json!({"customCertificate": {"leafCertValidityDays": 30}});
     let reading = read(&instance(days), Mode::Imported);
     assert!(reading.plane.flags.is_empty() && reading.ignored[0].contains("its own certificates"), "{reading:?}");
+}
+
+#[test]
+fn annotations_without_effect_on_an_imported_instance_are_told() {
+    for key in annotations::WITHOUT_EFFECT_ON_IMPORTS {
+        let mut imported = instance(json!({}));
+        imported.set_annotation(key, "1h");
+        let ignored = read(&imported, Mode::Imported).ignored;
+        assert!(ignored.iter().any(|text| text.contains(key)), "{key}: {ignored:?}");
+        assert!(read(&imported, Mode::InProcess).ignored.is_empty(), "{key}");
+    }
 }
 
 #[test]
