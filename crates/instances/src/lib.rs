@@ -11,6 +11,7 @@ pub mod import;
 pub mod lifecycle;
 pub mod plane;
 mod process;
+mod readiness;
 pub mod rights;
 pub mod running;
 pub mod secrets;

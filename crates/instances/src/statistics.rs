@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::cluster::CLUSTERS;
+use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS, WORKS};
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use manager_kinds::KARMADAS;
 use object::quantity::Quantity;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::plane::Connection;
+use crate::readiness::{is_applied, is_failed, is_fully_applied, is_healthy, is_scheduled, is_workload_ready};
 use crate::running::{RunningInstance, RunningInstances};
 
 const FIELD_MANAGER: &str = "flotilla-statistics";
@@ -22,13 +24,19 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Least time between two writes for one instance, and the interval for planes in other processes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Objects that are counted: the field of the summary, the name in it and the resource.
+/// The time between two counts is at least this many times the time of one, so that large instances are counted less often.
+const COUNT_COST: u32 = 20;
+
+/// Workloads, counted with those that are ready.
+const WORKLOADS: &[(&str, &str, &str)] = &[
+    ("apps", "v1", "deployments"),
+    ("apps", "v1", "statefulsets"),
+    ("apps", "v1", "daemonsets"),
+    ("batch", "v1", "jobs"),
+    ("batch", "v1", "cronjobs"),
+];
+/// Objects of which only the number counts: the field of the summary, the name in it and the resource.
 const COUNTED: &[(&str, &str, (&str, &str, &str))] = &[
-    ("workLoadSummary", "deployments", ("apps", "v1", "deployments")),
-    ("workLoadSummary", "statefulsets", ("apps", "v1", "statefulsets")),
-    ("workLoadSummary", "daemonsets", ("apps", "v1", "daemonsets")),
-    ("workLoadSummary", "jobs", ("batch", "v1", "jobs")),
-    ("workLoadSummary", "cronjobs", ("batch", "v1", "cronjobs")),
     ("resourceTotalNum", "services", ("", "v1", "services")),
     ("resourceTotalNum", "configmaps", ("", "v1", "configmaps")),
     ("resourceTotalNum", "secrets", ("", "v1", "secrets")),
@@ -38,28 +46,38 @@ const COUNTED: &[(&str, &str, (&str, &str, &str))] = &[
     ("policyTotalNum", "clusterpropagationpolicies", ("policy.karmada.io", "v1alpha1", "clusterpropagationpolicies")),
     ("policyTotalNum", "overridepolicies", ("policy.karmada.io", "v1alpha1", "overridepolicies")),
     ("policyTotalNum", "clusteroverridepolicies", ("policy.karmada.io", "v1alpha1", "clusteroverridepolicies")),
-    ("bindings", "total", ("work.karmada.io", "v1alpha2", "resourcebindings")),
-    ("works", "total", ("work.karmada.io", "v1alpha1", "works")),
 ];
+
+/// The last count of an instance.
+struct Counted {
+    revision: u64,
+    at: Instant,
+    took: Duration,
+}
+
+impl Counted {
+    fn is_due(&self, revision: u64) -> bool {
+        let is_changed = self.revision != revision || revision == 0;
+        is_changed && self.at.elapsed() >= WRITE_INTERVAL.max(self.took * COUNT_COST)
+    }
+}
 
 /// Keeps `status.summary` of all running instances current until cancelled.
 pub async fn run(client: ClusterClient, running: Arc<RunningInstances>, cancel: CancellationToken) {
-    let mut counted: HashMap<String, (u64, Instant)> = HashMap::new();
+    let mut counted: HashMap<String, Counted> = HashMap::new();
     loop {
         let instances = running.all();
         counted.retain(|uid, _| instances.iter().any(|instance| instance.uid == *uid));
         for instance in instances {
             let revision = revision(&instance).await;
-            let is_due = counted
-                .get(&instance.uid)
-                .is_none_or(|(at, when)| when.elapsed() >= WRITE_INTERVAL && (*at != revision || revision == 0));
-            if !is_due {
+            if counted.get(&instance.uid).is_some_and(|last| !last.is_due(revision)) {
                 continue;
             }
-            counted.insert(instance.uid.clone(), (revision, Instant::now()));
+            let began = Instant::now();
             if let Err(status) = update(&client, &instance).await {
                 tracing::debug!(instance = %instance.key, %status, "statistics could not be updated; will retry");
             }
+            counted.insert(instance.uid.clone(), Counted { revision, at: Instant::now(), took: began.elapsed() });
         }
         tokio::select! {
             () = cancel.cancelled() => return,
@@ -77,22 +95,7 @@ async fn revision(instance: &RunningInstance) -> u64 {
 }
 
 async fn update(client: &ClusterClient, instance: &RunningInstance) -> Result<(), Status> {
-    let clusters = instance.admin.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?;
-    let mut summary = summarize(&clusters.items);
-    for (field, name, (group, version, plural)) in COUNTED {
-        let gvr = GroupVersionResource::new(*group, *version, *plural);
-        let one = ListOptions { limit: Some(1), ..ListOptions::default() };
-        let list = match instance.admin.list(ResourceRef::all(&gvr), one).await {
-            Ok(list) => list,
-            Err(status) if status.is_not_found() => continue,
-            Err(status) => return Err(status),
-        };
-        let total = list.items.len() as i64 + list.remaining_item_count.unwrap_or(0) as i64;
-        match *field {
-            "workLoadSummary" => summary[*field][*name] = json!({"totalNum": total}),
-            _ => summary[*field][*name] = total.into(),
-        }
-    }
+    let summary = count(&instance.admin).await?;
     let ObjectKey { namespace, name } = &instance.key;
     let target = ResourceRef::namespaced(&KARMADAS.gvr(), namespace, name);
     let Some(current) = client.find(target.clone()).await? else { return Ok(()) };
@@ -102,6 +105,70 @@ async fn update(client: &ClusterClient, instance: &RunningInstance) -> Result<()
     let mut desired = (*current).clone();
     desired.set(&["status", "summary"], summary);
     commit_status(client, target, &current, &desired, FIELD_MANAGER).await.map(drop)
+}
+
+/// Counts the objects of an instance.
+async fn count(admin: &ClusterClient) -> Result<Value, Status> {
+    let clusters = admin.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?;
+    let mut summary = summarize(&clusters.items);
+    for (field, name, (group, version, plural)) in COUNTED {
+        let gvr = GroupVersionResource::new(*group, *version, *plural);
+        if let Some(total) = total(admin, &gvr).await? {
+            summary[*field][*name] = total.into();
+        }
+    }
+    for (group, version, plural) in WORKLOADS {
+        let gvr = GroupVersionResource::new(*group, *version, *plural);
+        if let Some((total, [ready])) = count_each(admin, &gvr, [is_workload_ready]).await? {
+            summary["workLoadSummary"][*plural] = json!({"totalNum": total, "readyNum": ready});
+        }
+    }
+    let (mut bindings, mut states) = (0, [0; 3]);
+    for resource in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
+        let tests = [is_scheduled, is_fully_applied, is_healthy];
+        let Some((total, counts)) = count_each(admin, &resource.gvr(), tests).await? else { continue };
+        bindings += total;
+        states.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    let [scheduled, applied, healthy] = states;
+    summary["bindings"] =
+        json!({"total": bindings, "scheduled": scheduled, "fullyApplied": applied, "healthy": healthy});
+    let works = count_each(admin, &WORKS.gvr(), [is_applied, is_failed]).await?;
+    let (total, [applied, failed]) = works.unwrap_or_default();
+    summary["works"] = json!({"total": total, "applied": applied, "failed": failed});
+    Ok(summary)
+}
+
+/// Returns the number of objects of a resource, or nothing if the instance does not serve it.
+async fn total(admin: &ClusterClient, gvr: &GroupVersionResource) -> Result<Option<i64>, Status> {
+    let one = ListOptions { limit: Some(1), ..ListOptions::default() };
+    match admin.list(ResourceRef::all(gvr), one).await {
+        Ok(list) => Ok(Some(list.items.len() as i64 + list.remaining_item_count.unwrap_or(0) as i64)),
+        Err(status) if status.is_not_found() => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+/// Returns the number of objects, and of those that pass each test. Only one page is held at a time.
+async fn count_each<const N: usize>(
+    admin: &ClusterClient,
+    gvr: &GroupVersionResource,
+    tests: [fn(&Object) -> bool; N],
+) -> Result<Option<(i64, [i64; N])>, Status> {
+    let mut pages = admin.pages(ResourceRef::all(gvr), ListOptions::default());
+    let (mut total, mut counts) = (0, [0; N]);
+    loop {
+        let page = match pages.next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(Some((total, counts))),
+            Err(status) if status.is_not_found() => return Ok(None),
+            Err(status) => return Err(status),
+        };
+        total += page.items.len() as i64;
+        for object in &page.items {
+            counts.iter_mut().zip(&tests).for_each(|(count, test)| *count += i64::from(test(object)));
+        }
+    }
 }
 
 /// Sums the clusters of an instance. Clusters that are being removed do not count; clusters that are not ready count in the
@@ -147,6 +214,8 @@ pub fn summarize(clusters: &[Arc<Object>]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use cluster_client::testing::MemoryApi;
+
     use super::*;
 
     fn cluster(name: &str, ready: &str, nodes: i64, cpu: &str, gpu: &str) -> Arc<Object> {
@@ -173,5 +242,33 @@ mod tests {
         assert_eq!(summary["resourceSummary"]["allocatable"], json!({"cpu": "4", "nvidia.com/gpu": "4"}));
         let empty = summarize(&[]);
         assert_eq!((&empty["clusterSummary"]["totalNum"], &empty["nodeSummary"]["readyNum"]), (&json!(0), &json!(0)));
+    }
+
+    #[tokio::test]
+    async fn ready_objects_are_counted_apart_from_all() {
+        let api = MemoryApi::default();
+        let put = |resource: &api::Resource, name: &str, spec: Value, status: Value| {
+            let mut object = resource.object("shop", name);
+            object.set(&["spec"], spec);
+            object.set(&["status"], status);
+            api.seed(&resource.gvr(), object);
+        };
+        let deployments = api::Resource::namespaced("apps", "v1", "Deployment", "deployments");
+        put(&deployments, "up", json!({"replicas": 2}), json!({"readyReplicas": 2}));
+        put(&deployments, "half", json!({"replicas": 2}), json!({"readyReplicas": 1}));
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+        let done = json!([condition("Scheduled", "True"), condition("FullyApplied", "True")]);
+        let healthy = json!([{"clusterName": "m1", "health": "Healthy"}]);
+        let status = json!({"conditions": done, "aggregatedStatus": healthy});
+        put(&RESOURCE_BINDINGS, "up", json!({}), status);
+        put(&RESOURCE_BINDINGS, "half", json!({}), json!({"conditions": [condition("Scheduled", "True")]}));
+        put(&WORKS, "up", json!({}), json!({"conditions": [condition("Applied", "True")]}));
+        put(&WORKS, "refused", json!({}), json!({"conditions": [condition("Applied", "False")]}));
+        put(&WORKS, "new", json!({}), json!({}));
+        let summary = count(&api.client()).await.expect("counted");
+        assert_eq!(summary["workLoadSummary"]["deployments"], json!({"totalNum": 2, "readyNum": 1}));
+        assert_eq!(summary["workLoadSummary"]["jobs"], json!({"totalNum": 0, "readyNum": 0}));
+        assert_eq!(summary["bindings"], json!({"total": 2, "scheduled": 2, "fullyApplied": 1, "healthy": 1}));
+        assert_eq!(summary["works"], json!({"total": 3, "applied": 1, "failed": 1}));
     }
 }
