@@ -133,7 +133,7 @@ impl Direct {
 }
 
 impl Direct {
-    /// The audit record of a write, when the policy covers controllers in this process.
+    /// The audit record of a write, when there is an audit log.
     fn record(&self, identity: &Identity, request: &ApiCall) -> Option<Record> {
         let ApiCall { target, request } = request;
         if request.verb().is_read_only() {

@@ -18,11 +18,10 @@ pub struct AuditArgs {
     /// Write the audit log to this file: JSON lines of audit.k8s.io/v1 events.
     #[arg(long, alias = "audit-log-path", value_name = "FILE", group = "audit_target")]
     audit_log: Option<PathBuf>,
-    /// Detail recorded of every request: None, Metadata, Request or RequestResponse.
+    /// Detail recorded of every request, built-in controllers included: None, Metadata, Request or RequestResponse.
     #[arg(long, default_value = "Metadata", value_name = "LEVEL")]
     audit_level: Level,
-    /// Policy (audit.k8s.io/v1) that decides which requests are recorded, those of built-in controllers included;
-    /// replaces --audit-level.
+    /// Policy (audit.k8s.io/v1) that decides which requests are recorded; replaces --audit-level.
     #[arg(long, value_name = "FILE", requires = "audit_target", conflicts_with = "audit_level")]
     audit_policy_file: Option<PathBuf>,
     /// Remove rotated audit logs after this many days; 0 keeps them.

@@ -1,7 +1,7 @@
 //! The audit log file: lines are appended at once, so that a crash loses none, and full files are rotated.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,10 @@ struct OpenLog {
 impl LogFile {
     /// Appends to `path`, which only its owner can read.
     pub fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
-        let file = open_file(path)?;
+        let mut file = open_file(path)?;
+        if !ends_with_a_line(path)? {
+            file.write_all(b"\n")?;
+        }
         let size = file.metadata()?.len();
         let log = Self { path: path.to_owned(), rotation, open: Mutex::new(OpenLog { file, size, has_failed: false }) };
         log.prune(SystemTime::now());
@@ -121,6 +124,18 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
+/// A process that was killed may have left a part of a line, which must not make the next one unreadable.
+fn ends_with_a_line(path: &Path) -> io::Result<bool> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(true);
+    }
+    let (mut file, mut last) = (File::open(path)?, [0]);
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +145,18 @@ mod tests {
     impl Drop for Directory {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_torn_line_does_not_swallow_the_next() {
+        let directory = Directory(std::env::temp_dir().join(format!("audit-{}", uuid::Uuid::new_v4())));
+        std::fs::create_dir(&directory.0).expect("a directory");
+        let path = directory.0.join("audit.log");
+        for (before, expected) in [("", "b\n"), ("a\n", "a\nb\n"), ("a\n{to", "a\n{to\nb\n")] {
+            std::fs::write(&path, before).expect("written");
+            LogFile::open(&path, Rotation::default()).expect("a log").append(b"b\n");
+            assert_eq!(std::fs::read_to_string(&path).expect("the log"), expected);
         }
     }
 

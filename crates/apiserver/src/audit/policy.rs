@@ -72,8 +72,6 @@ pub struct Policy {
     rules: Vec<Rule>,
     omit_stages: Vec<Stage>,
     omit_managed_fields: bool,
-    /// Also requests of controllers in this process.
-    covers_in_process: bool,
 }
 
 #[derive(Deserialize)]
@@ -138,11 +136,10 @@ impl Decision {
 }
 
 impl Policy {
-    /// Records every request of clients at one level: when it is complete, and long-running ones also at their start.
+    /// Records every request at one level and in all stages: one during which the process ends has no later stage than
+    /// its first.
     pub fn everything(level: Level) -> Self {
-        let rules = vec![Rule { level, ..Rule::default() }];
-        let omit_stages = vec![Stage::RequestReceived];
-        Self { rules, omit_stages, omit_managed_fields: false, covers_in_process: false }
+        Self { rules: vec![Rule { level, ..Rule::default() }], omit_stages: Vec::new(), omit_managed_fields: false }
     }
 
     /// Reads a policy file.
@@ -163,11 +160,7 @@ impl Policy {
             rule.check().map_err(|(field, problem)| invalid(format!("rules[{index}].{field}"), problem))?;
         }
         let Document { rules, omit_stages, omit_managed_fields, .. } = document;
-        Ok(Self { rules, omit_stages, omit_managed_fields, covers_in_process: true })
-    }
-
-    pub fn covers_in_process(&self) -> bool {
-        self.covers_in_process
+        Ok(Self { rules, omit_stages, omit_managed_fields })
     }
 
     /// The decision about a request; `user` is `None` when authentication failed.
@@ -328,6 +321,22 @@ rules:
         }
         let anonymous = policy.decide(None, &RequestInfo::parse(&Method::GET, "/api/v1/pods", ""));
         assert_eq!(anonymous.level, Level::Metadata);
+    }
+
+    #[test]
+    fn the_policy_of_a_level_records_all_requests_in_all_stages() {
+        let stages = [Stage::RequestReceived, Stage::ResponseStarted, Stage::ResponseComplete, Stage::Panic];
+        for path in ["/api/v1/namespaces/n/secrets", "/version", "/absent"] {
+            let info = RequestInfo::parse(&Method::GET, path, "");
+            for user in [None, Some(&User::new("a", &[]))] {
+                let decision = Policy::everything(Level::Request).decide(user, &info);
+                assert_eq!(decision.level, Level::Request);
+                assert!(stages.iter().all(|stage| decision.records(*stage)), "{path}");
+                assert!(
+                    !stages.iter().any(|stage| Policy::everything(Level::None).decide(user, &info).records(*stage))
+                );
+            }
+        }
     }
 
     #[test]
