@@ -63,6 +63,7 @@ fn is_taken(server: &Flotilla, what: &str, manifests: &[u8]) -> String {
 fn charts_render_to_valid_manifests() {
     let Some(helm) = helm() else { return };
     let server = Flotilla::start();
+    serve_monitors(&server);
     let etcd = [
         "replicas=3",
         r#"storage={"type":"etcd","etcd":{"servers":["https://a:2379","https://b:2379"],"tlsSecret":"etcd-client"}}"#,
@@ -115,9 +116,45 @@ fn charts_render_to_valid_manifests() {
         r#"storage={"size":"1Gi","storageClassName":"fast"}"#,
         r#"tlsNames=["manager.example.net"]"#,
     ];
-    let table: [(&str, &[&str], &[&str]); 10] = [
+    let full_manager = [
+        r#"global={"imageRegistry":"registry.example.net"}"#,
+        DIGEST,
+        r#"commonLabels={"team":"fleet"}"#,
+        r#"instancesDomain="example.net""#,
+        r#"kubeconfigSecret={"create":true,"name":"m"}"#,
+        r#"oidc={"issuerUrl":"https://issuer.example.net","clientId":"f","groupsClaim":"groups","groupsPrefix":"x:","requiredClaims":{"a":"b"},"caSecret":"issuer"}"#,
+        r#"encryption={"existingSecret":"encryption"}"#,
+        r#"extraEnv=[{"name":"A","value":"b"}]"#,
+        r#"extraEnvFrom=[{"secretRef":{"name":"env"}}]"#,
+        r#"extraVolumes=[{"name":"audit","emptyDir":{}}]"#,
+        r#"extraVolumeMounts=[{"name":"audit","mountPath":"/audit"}]"#,
+        r#"extraContainers=[{"name":"side","image":"side:1"}]"#,
+        r#"extraInitContainers=[{"name":"first","image":"side:1"}]"#,
+        r#"podDisruptionBudget={"enabled":true}"#,
+        r#"networkPolicy={"enabled":true,"from":[{"namespaceSelector":{}}]}"#,
+        MONITOR,
+    ];
+    let watched = [MONITOR, DIGEST];
+    let table: [(&str, &[&str], &[&str]); 13] = [
         ("flotilla-manager", &[], &["statefulset.apps/test-flotilla-manager", "service/test-flotilla-manager"]),
         ("flotilla-manager", &manager, &["statefulset.apps/test-flotilla-manager"]),
+        (
+            "flotilla-manager",
+            &full_manager,
+            &[
+                "statefulset.apps/test-flotilla-manager",
+                "poddisruptionbudget.policy/test-flotilla-manager",
+                "networkpolicy.networking.k8s.io/test-flotilla-manager",
+                "servicemonitor.monitoring.coreos.com/test-flotilla-manager",
+                "role.rbac.authorization.k8s.io/test-flotilla-manager-kubeconfig",
+            ],
+        ),
+        ("flotilla", &watched, &["servicemonitor.monitoring.coreos.com/test-flotilla"]),
+        (
+            "flotilla-agent",
+            &[r#"clusterName="ottawa""#, r#"serviceMonitor={"enabled":true}"#, DIGEST],
+            &["servicemonitor.monitoring.coreos.com/test-flotilla-agent"],
+        ),
         ("flotilla", &[], &["statefulset.apps/test-flotilla", "service/test-flotilla"]),
         ("flotilla", &etcd, &["deployment.apps/test-flotilla", "poddisruptionbudget.policy/test-flotilla"]),
         ("flotilla", &own_keys, &["deployment.apps/test-flotilla"]),
@@ -138,15 +175,86 @@ fn charts_render_to_valid_manifests() {
         for name in expected {
             assert!(names.contains(name), "{chart} {values:?} has no {name}: {names}");
         }
+        if values.contains(&DIGEST) {
+            let images = String::from_utf8_lossy(&rendered.stdout).matches("flotilla@sha256:0123456789").count();
+            assert_eq!(images, 1, "{chart} {values:?}");
+        }
     }
+}
+
+/// The rendered flags are those of the commands that the pods run.
+#[test]
+fn charts_use_flags_the_program_has() {
+    let Some(helm) = helm() else { return };
+    let oidc = r#"oidc={"issuerUrl":"https://issuer.example.net","clientId":"f","usernamePrefix":"u:","groupsClaim":"g","groupsPrefix":"g:","requiredClaims":{"a":"b"},"caSecret":"issuer"}"#;
+    let shared = [oidc, r#"encryption={"existingSecret":"e"}"#, r#"pkiSecret="p""#, r#"tlsNames=["a"]"#];
+    let etcd = [
+        r#"storage={"type":"etcd","etcd":{"servers":["https://a:2379"],"tlsSecret":"t"}}"#,
+        r#"featureGates={"Failover":true}"#,
+    ];
+    let manager =
+        ["allowLoopbackEndpoints=true", "sharedMembers=true", "grpcReflection=true", r#"instancesDomain="d""#];
+    let agent = [
+        r#"clusterName="a""#,
+        r#"provider="p""#,
+        r#"region="r""#,
+        r#"zones=["z"]"#,
+        r#"apiEndpoint="https://a""#,
+        r#"proxyServerAddress="http://p""#,
+        r#"featureGates={"Failover":true}"#,
+        r#"kubeconfig={"context":"c"}"#,
+    ];
+    for (chart, command, values) in [
+        ("flotilla", "server", [&shared[..], &etcd].concat()),
+        ("flotilla-manager", "manager", [&shared[..], &manager].concat()),
+        ("flotilla-agent", "agent", agent.to_vec()),
+    ] {
+        let help = run(&binary(), &[command, "--help"]);
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        let rendered = render(&helm, chart, &values);
+        assert!(rendered.status.success(), "{chart}: {}", String::from_utf8_lossy(&rendered.stderr));
+        let rendered = String::from_utf8_lossy(&rendered.stdout).into_owned();
+        let lines = rendered.lines().map(|line| line.trim_start().trim_start_matches("- ").trim_matches('"'));
+        let flags: Vec<&str> = lines.filter(|line| line.starts_with("--") && line.len() > 3).collect();
+        assert!(flags.len() > values.len(), "{chart}: {flags:?}");
+        for flag in flags {
+            let name = flag.split('=').next().unwrap_or(flag);
+            let has = help.lines().any(|line| line.split([' ', ',', '[']).any(|word| word == name));
+            assert!(has, "{chart} uses {name}, which `flotilla {command}` does not have");
+        }
+    }
+}
+
+const DIGEST: &str = r#"image={"repository":"flotilla","digest":"sha256:0123456789012345678901234567890123456789012345678901234567890123"}"#;
+const MONITOR: &str = r#"serviceMonitor={"enabled":true,"labels":{"a":"b"},"tokenSecret":{"name":"token"}}"#;
+
+/// Serves the kind of the Prometheus operator, so that its objects can be checked.
+fn serve_monitors(server: &Flotilla) {
+    let definition = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+        "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced",
+            "names": {"plural": "servicemonitors", "singular": "servicemonitor", "kind": "ServiceMonitor"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
+    let file = server.data_dir.join("monitors.json");
+    std::fs::write(&file, definition).expect("written");
+    let created = server.kubectl(&["create", "-f", file.to_str().expect("a path")]);
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    let name = "crd/servicemonitors.monitoring.coreos.com";
+    let served = server.kubectl(&["wait", "--for=condition=Established", name, "--timeout=60s"]);
+    assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stderr));
 }
 
 #[test]
 fn charts_report_invalid_values() {
     let Some(helm) = helm() else { return };
     let both = [r#"storage={"type":"etcd","etcd":{"install":true,"servers":["http://a:2379"]}}"#];
-    let table: [(&str, &[&str], &str); 10] = [
+    let table: [(&str, &[&str], &str); 14] = [
         ("flotilla-manager", &["replicas=3"], "replicas"),
+        ("flotilla-manager", &[r#"image={"repository":"f","digest":"sha256:1"}"#], "digest"),
+        ("flotilla-manager", &[r#"oidc={"issuerUrl":"https://x"}"#], "oidc.clientId"),
+        ("flotilla-manager", &[r#"serviceMonitor={"enabled":true}"#], "serviceMonitor.tokenSecret.name"),
+        ("flotilla-manager", &[r#"networkPolicy={"to":[]}"#], "networkPolicy"),
         ("flotilla", &["replicas=3"], "replicas above 1 need storage.type etcd"),
         ("flotilla", &[r#"storage={"type":"etcd"}"#], "needs storage.etcd.servers"),
         ("flotilla", &["replica=3"], "replica"),

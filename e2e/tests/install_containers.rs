@@ -18,6 +18,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Address range of the pods; the host is its first address.
 const POD_CIDR: &str = "10.91.9.0/24";
 const HOST: &str = "10.91.9.1";
+/// Where the chart of the control plane and `init` publish the kubeconfig.
+const KUBECONFIG_SECRET: &str = "karmada-kubeconfig";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace exists")
@@ -127,8 +129,8 @@ impl HostCluster {
         format!("{}{}", text(&pods), text(&logs))
     }
 
-    /// Forwards a local port to a Service, and returns the kubeconfig of the control plane behind it.
-    fn connect(&self, namespace: &str, service: &str) -> ForwardedPlane {
+    /// Forwards a local port to a Service, and returns the kubeconfig, from this Secret, of the server behind it.
+    fn connect(&self, namespace: &str, service: &str, secret: &str) -> ForwardedPlane {
         let target = format!("svc/{service}");
         let mut child = self.member.spawn(&["-n", namespace, "port-forward", &target, ":5443"]);
         let mut words = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -139,7 +141,7 @@ impl HostCluster {
         let path = "-o=jsonpath={.data.kubeconfig}";
         let mut encoded = String::new();
         eventually("the kubeconfig is published", LIMIT, || {
-            encoded = self.member.ask(&["-n", namespace, "get", "secret", "karmada-kubeconfig", path]);
+            encoded = self.member.ask(&["-n", namespace, "get", "secret", secret, path]);
             !encoded.is_empty()
         });
         let inside = PathBuf::from(self.path(&format!("{namespace}.config")));
@@ -247,7 +249,7 @@ fn the_charts_and_init_install_a_working_control_plane() {
         "--wait",
         "--timeout=120s",
     ]);
-    let plane = host.connect("karmada-system", "flotilla");
+    let plane = host.connect("karmada-system", "flotilla", KUBECONFIG_SECRET);
     let pod = ["-n", "karmada-system", "get", "pod", "flotilla-0", "-o=jsonpath={.spec.securityContext.runAsUser}"];
     assert_eq!(host.member.ask(&pod), "65532");
     plane.propagate(&PushMember::start());
@@ -281,6 +283,25 @@ fn the_charts_and_init_install_a_working_control_plane() {
     host.helm(&["uninstall", "agent", "-n", "karmada-system"]);
     host.helm(&["uninstall", "flotilla", "-n", "karmada-system"]);
     init_and_deinit(&host);
+    manager(&host);
+}
+
+/// The chart of the manager: it publishes its kubeconfig and runs an instance.
+fn manager(host: &HostCluster) {
+    let (release, namespace) = ("flotilla-manager", "managers");
+    let flags = ["-n", namespace, "--create-namespace", "--set", "image.pullPolicy=Never", "--wait", "--timeout=120s"];
+    host.helm(&[&["install", release, "flotilla-manager"], &flags[..]].concat());
+    let manager = host.connect(namespace, release, "manager-kubeconfig");
+    let instance = "apiVersion: operator.karmada.io/v1alpha1\nkind: Karmada\n\
+        metadata: {name: east, namespace: karmada-system}\nspec: {}\n";
+    let applied = apply(&manager.kubeconfig, &["apply", "-f", "-"], instance);
+    assert!(applied.status.success(), "{}", text(&applied));
+    eventually("the instance runs", LIMIT, || {
+        let phase = ["-n", "karmada-system", "get", "karmada", "east", "-o=jsonpath={.status.phase}"];
+        text(&manager.kubectl(&phase)).trim() == "Running"
+    });
+    drop(manager);
+    host.helm(&["uninstall", release, "-n", namespace]);
 }
 
 fn init_and_deinit(host: &HostCluster) {
@@ -290,7 +311,7 @@ fn init_and_deinit(host: &HostCluster) {
     assert!(said.contains("Karmada is installed successfully"), "{said}");
     let written = std::fs::read_to_string(host.path("karmada/karmada-apiserver.config")).expect("a kubeconfig");
     assert!(written.contains(":32443"), "{written}");
-    let plane = host.connect("fleet", "karmada-apiserver");
+    let plane = host.connect("fleet", "karmada-apiserver", KUBECONFIG_SECRET);
     plane.propagate(&PushMember::start());
     assert!(
         host.member.ask(&["-n", "fleet", "get", "pods", "-l", "app=karmada-apiserver"]).contains("karmada-apiserver-0")

@@ -11,8 +11,8 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "manager.account" . }}
-  # The manager does not use the API of the cluster it runs in.
-  automountServiceAccountToken: false
+  # The manager uses the API of the cluster it runs in only to publish its kubeconfig.
+  automountServiceAccountToken: {{ .Values.kubeconfigSecret.create }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
@@ -35,23 +35,9 @@ spec:
   affinity:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- if .Values.pkiSecret }}
+  {{- with .Values.extraInitContainers }}
   initContainers:
-    # The key directory must be private and writable, which a mounted secret is not.
-    - name: keys
-      image: {{ include "manager.image" . | quote }}
-      imagePullPolicy: {{ .Values.image.pullPolicy }}
-      command: [sh, -ec]
-      args:
-        - umask 077; mkdir -p /data/pki; for file in /keys/*; do test -e "/data/pki/${file##*/}" || cp -L "$file" /data/pki/; done
-      securityContext:
-        {{- toYaml .Values.securityContext | nindent 8 }}
-      volumeMounts:
-        - name: data
-          mountPath: /data
-        - name: keys
-          mountPath: /keys
-          readOnly: true
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
     - name: flotilla
@@ -66,7 +52,7 @@ spec:
         - --tls-san={{ include "manager.fullname" . }}
         - --tls-san={{ include "manager.fullname" . }}.{{ .Release.Namespace }}
         - --tls-san={{ include "manager.host" . }}
-        - --tls-san={{ include "manager.host" . }}.cluster.local
+        - --tls-san={{ include "manager.host" . }}.{{ .Values.clusterDomain }}
         {{- range .Values.tlsNames }}
         - --tls-san={{ . }}
         {{- end }}
@@ -79,9 +65,33 @@ spec:
         {{- if .Values.grpcReflection }}
         - --grpc-reflection
         {{- end }}
+        {{- with .Values.instancesDomain }}
+        - --instances-domain={{ . }}
+        {{- end }}
+        {{- if .Values.kubeconfigSecret.create }}
+        - --kubeconfig-secret={{ .Release.Namespace }}/{{ .Values.kubeconfigSecret.name }}
+        {{- end }}
+        {{- if .Values.pkiSecret }}
+        - --import-keys=/keys
+        {{- end }}
+        {{- if .Values.encryption.existingSecret }}
+        - --encryption-provider-config=/encryption/{{ .Values.encryption.key }}
+        - --encryption-provider-config-automatic-reload=true
+        {{- end }}
+        {{- with include "manager.oidc" . | trim }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- range .Values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
+      {{- with .Values.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         - name: https
           containerPort: 5443
@@ -105,6 +115,27 @@ spec:
           mountPath: /data
         - name: tmp
           mountPath: /tmp
+        {{- if .Values.pkiSecret }}
+        - name: keys
+          mountPath: /keys
+          readOnly: true
+        {{- end }}
+        {{- if .Values.encryption.existingSecret }}
+        - name: encryption
+          mountPath: /encryption
+          readOnly: true
+        {{- end }}
+        {{- if .Values.oidc.caSecret }}
+        - name: oidc
+          mountPath: /oidc
+          readOnly: true
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: tmp
       emptyDir: {}
@@ -112,10 +143,57 @@ spec:
     - name: keys
       secret:
         secretName: {{ . }}
-        defaultMode: 0440
+        defaultMode: 288 # 0440
+    {{- end }}
+    {{- with .Values.encryption.existingSecret }}
+    - name: encryption
+      secret:
+        secretName: {{ . }}
+        defaultMode: 288 # 0440
+    {{- end }}
+    {{- with .Values.oidc.caSecret }}
+    - name: oidc
+      secret:
+        secretName: {{ . }}
+        defaultMode: 288 # 0440
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end -}}
 
+{{/* Sign-in with OpenID Connect. */}}
+{{- define "manager.oidc" -}}
+{{- with .Values.oidc }}
+{{- if .issuerUrl }}
+- --oidc-issuer-url={{ .issuerUrl }}
+- --oidc-client-id={{ required "oidc.clientId: required with oidc.issuerUrl" .clientId }}
+- --oidc-username-claim={{ .usernameClaim }}
+{{- if .usernamePrefix }}
+- {{ printf "--oidc-username-prefix=%s" .usernamePrefix | quote }}
+{{- end }}
+{{- if .groupsClaim }}
+- --oidc-groups-claim={{ .groupsClaim }}
+{{- end }}
+{{- if .groupsPrefix }}
+- {{ printf "--oidc-groups-prefix=%s" .groupsPrefix | quote }}
+{{- end }}
+{{- range $claim, $value := .requiredClaims }}
+- {{ printf "--oidc-required-claim=%s=%s" $claim $value | quote }}
+{{- end }}
+{{- if .caSecret }}
+- --oidc-ca-file=/oidc/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "manager.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
+{{- $repository := .Values.image.repository -}}
+{{- with (.Values.global).imageRegistry }}{{- $repository = printf "%s/%s" . $repository -}}{{- end -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
+{{- end -}}
 {{- end -}}
