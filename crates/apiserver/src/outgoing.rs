@@ -210,9 +210,22 @@ pub async fn post_body(
 }
 
 async fn exchange(destination: &Destination, credentials: &Credentials, body: Bytes) -> Result<Bytes, OutgoingError> {
-    let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
     let stream = connect(destination, credentials.identity.clone()).await?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    exchange_over(TokioIo::new(stream), destination, credentials, body).await
+}
+
+/// Posts a document over an open connection and returns the body of the answer.
+pub async fn exchange_over<I>(
+    io: I,
+    destination: &Destination,
+    credentials: &Credentials,
+    body: Bytes,
+) -> Result<Bytes, OutgoingError>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let unreachable = |problem: String| OutgoingError::Unreachable { url: destination.url(), problem };
+    let handshake = hyper::client::conn::http1::handshake(io).await;
     let (mut sender, connection) = handshake.map_err(|e| unreachable(e.to_string()))?;
     let driver = tokio::spawn(connection);
     let mut request = Request::post(&destination.path)

@@ -38,7 +38,7 @@ use crate::resources::Resources;
 
 pub use anonymous::AnonymousAccess;
 pub use front_proxy::FrontProxyConfig;
-pub use oidc::{Oidc, OidcConfig, TokenRules};
+pub use oidc::{Discovery, Oidc, OidcConfig, TokenRules};
 pub use oidc_sign_in::{SignInAttempt, SignInConfig};
 pub use policy::LivePolicy;
 pub use service_account::ServiceAccountConfig;

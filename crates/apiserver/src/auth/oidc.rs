@@ -120,6 +120,27 @@ pub enum FetchError {
     OtherIssuer(String),
 }
 
+/// The document of an issuer about itself.
+pub struct Discovery(Value);
+
+impl Discovery {
+    /// Reads a document that must be about this issuer.
+    pub fn parse(document: &[u8], issuer: &str) -> Result<Self, FetchError> {
+        let document: Value = serde_json::from_slice(document).map_err(|error| FetchError::Body(error.to_string()))?;
+        match document["issuer"].as_str().unwrap_or_default() {
+            about if about == issuer => Ok(Self(document)),
+            about => Err(FetchError::OtherIssuer(about.to_owned())),
+        }
+    }
+
+    /// Returns the https URL in a field.
+    pub fn url(&self, field: &str) -> Result<&str, FetchError> {
+        let url = self.0[field].as_str().unwrap_or_default();
+        let is_https = url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https") && uri.host().is_some());
+        if is_https { Ok(url) } else { Err(FetchError::Url(url.to_owned())) }
+    }
+}
+
 pub struct Oidc {
     config: OidcConfig,
     pub(super) sign_ins: SignIns,
@@ -202,24 +223,18 @@ impl Oidc {
     }
 
     /// The document of the issuer about itself.
-    pub(super) async fn discover(&self) -> Result<Value, FetchError> {
+    pub(super) async fn discover(&self) -> Result<Discovery, FetchError> {
         let issuer = self.issuer();
         let url = match &self.config.discovery_url {
             Some(url) => url.clone(),
             None => format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
         };
-        let body = |error: serde_json::Error| FetchError::Body(error.to_string());
-        let document: Value = serde_json::from_slice(&self.fetch(&url).await?).map_err(body)?;
-        let about = document["issuer"].as_str().unwrap_or_default();
-        if about != issuer {
-            return Err(FetchError::OtherIssuer(about.to_owned()));
-        }
-        Ok(document)
+        Discovery::parse(&self.fetch(&url).await?, issuer)
     }
 
     async fn fetch_keys(&self) -> Result<Keys, FetchError> {
         let document = self.discover().await?;
-        let keys = jwks::parse(&self.fetch(document["jwks_uri"].as_str().unwrap_or_default()).await?)?;
+        let keys = jwks::parse(&self.fetch(document.url("jwks_uri")?).await?)?;
         let times = TimeRules { leeway: LEEWAY, requires_expiry: true };
         Ok(Keys { verifier: JwtVerifier::new(keys, &self.config.algorithms, times), since: Instant::now() })
     }

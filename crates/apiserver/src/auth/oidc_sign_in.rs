@@ -164,10 +164,8 @@ impl Oidc {
             return Ok(endpoints.clone());
         }
         let document = self.discover().await?;
-        let read = |field: &'static str| match document[field].as_str() {
-            Some(url) if url.starts_with("https://") => Ok(url.to_owned()),
-            _ => Err(SignInError::Missing(field)),
-        };
+        let read =
+            |field: &'static str| document.url(field).map(str::to_owned).map_err(|_| SignInError::Missing(field));
         let endpoints = Endpoints { authorization: read("authorization_endpoint")?, token: read("token_endpoint")? };
         *known = Some((Instant::now(), endpoints.clone()));
         Ok(endpoints)

@@ -123,14 +123,11 @@ impl Tunnels {
         self.changed.notified()
     }
 
-    /// Keeps the tunnel until its connection ends.
-    async fn keep(
-        &self,
-        cluster: &str,
-        server: String,
-        upgrade: hyper::upgrade::OnUpgrade,
-    ) -> Result<(), hyper::Error> {
-        let io = upgrade.await?;
+    /// Keeps a tunnel over a connection to an agent until that ends. The agent is not trusted: it may send anything.
+    pub async fn keep<I>(&self, cluster: &str, server: String, io: I) -> Result<(), hyper::Error>
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    {
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new());
         builder.keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT).keep_alive_while_idle(true);
@@ -196,9 +193,10 @@ impl Extension for TunnelEndpoint {
         let tunnels = Arc::clone(&self.tunnels);
         let stop = server.stop.clone();
         tokio::spawn(async move {
+            let kept = async { tunnels.keep(&cluster, at, upgrade.await?).await };
             tokio::select! {
                 () = stop.cancelled() => {}
-                closed = tunnels.keep(&cluster, at, upgrade) => {
+                closed = kept => {
                     tracing::info!(cluster, closed = ?closed.err(), "tunnel to the member closed");
                 }
             }
