@@ -12,7 +12,7 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 
 .PHONY: kube-and-karmada
 .PHONY: console
-.PHONY: test-cmd
+.PHONY: test-cmd conformance
 .PHONY: help up program dist image release release-names site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-quick  the same with small sizes (10 minutes); make bench-PART runs one part: see bench/README.md"
 	@echo "make karmada-suite FOCUS=REGEX  run Karmada's own end-to-end suite against our control plane; see docs/interop.md"
 	@echo "make test-cmd FOCUS=REGEX  run the functions of Kubernetes' test/cmd against our control plane; see docs/interop.md"
+	@echo "make conformance FOCUS=REGEX  run Kubernetes' conformance specs that need no nodes, and test/cmd, here and on kube-apiserver; see docs/interop.md"
 	@echo "make soak SEED=1 MINUTES=10  seeded user actions and faults against a whole fleet; SOAK='--engine etcd' for three replicas"
 	@echo "make fuzz SECONDS=60 JOBS=1  fuzz every reader of untrusted input for that long; see fuzz/README.md"
 
@@ -108,8 +109,15 @@ karmada-suite: setup kube karmada
 
 # State and logs are in target/test-cmd.
 test-cmd: setup kube
+	@tools/kube/build kubectl-convert
 	cargo build --locked -p cli
 	tools/kube/test-cmd all target/test-cmd $(if $(FOCUS),'$(FOCUS)')
+
+# State and logs are in target/conformance.
+conformance: setup kube
+	@tools/kube/build kubectl-convert e2e.test
+	cargo build --locked -p cli
+	tools/kube/conformance $(if $(FOCUS),specs,all) target/conformance $(if $(FOCUS),'$(FOCUS)')
 
 fuzz: setup
 	tools/fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1)
