@@ -10,6 +10,8 @@ export function Dialog({ title, onClose, children, footer, wide, onSubmit }: { t
   const id = useId();
   useEffect(() => {
     element.current?.showModal();
+    // The browser would choose the button that closes it; the field to fill in comes first.
+    element.current?.querySelector<HTMLElement>(".content :is(input, select, textarea)")?.focus();
   }, []);
   return (
     <dialog ref={element} className={wide ? "wide" : ""} aria-labelledby={id} onClose={onClose} onClick={(event) => event.target === element.current && onClose()}>
