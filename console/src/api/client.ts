@@ -70,10 +70,17 @@ async function errorOf(response: Response): Promise<ApiError> {
   const text = await response.text().catch(() => "");
   try {
     const status = JSON.parse(text);
-    return new ApiError(response.status, status.reason ?? "", status.message ?? text, status.details?.causes ?? [], auditId);
+    const { reason = "", causes = [] } = Array.isArray(status.details) ? ofManager(status.details) : { reason: status.reason, causes: status.details?.causes };
+    return new ApiError(response.status, reason, status.message ?? text, causes, auditId);
   } catch {
     return new ApiError(response.status, response.statusText, text.slice(0, 500) || `HTTP ${response.status}`, [], auditId);
   }
+}
+
+/** Reason and causes of an error of the manager's own API. */
+function ofManager(details: any[]): { reason?: string; causes?: StatusCause[] } {
+  const violations = details.flatMap((one) => one.fieldViolations ?? []);
+  return { reason: details.find((one) => one.reason)?.reason, causes: violations.map(({ field, description }: any) => ({ field, message: description })) };
 }
 
 export async function getJson<T>(path: string, options: RequestOptions = {}): Promise<T> {

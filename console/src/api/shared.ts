@@ -129,15 +129,17 @@ export abstract class SharedList<S extends SharedState> {
   }
 }
 
-const backoff = (attempt: number, signal: AbortSignal) => pause(BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)] ?? 10_000, signal);
+/** Waits longer after each failed attempt. */
+export const backoff = (attempt: number, signal: AbortSignal) => pause(BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)] ?? 10_000, signal);
 
-const pause = (ms: number, signal: AbortSignal) =>
+export const pause = (ms: number, signal: AbortSignal) =>
   new Promise<void>((done) => {
     const timer = setTimeout(done, ms);
     signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
   });
 
-async function* lines(response: Response): AsyncGenerator<any> {
+/** The JSON documents of a response, one in each line. */
+export async function* lines(response: Response): AsyncGenerator<any> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

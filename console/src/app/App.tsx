@@ -33,7 +33,12 @@ const Convert = lazy(() => import("../pages/convert/Convert"));
 const CommandLine = lazy(() => import("../pages/shell/Shell"));
 const Members = lazy(() => import("../pages/manager/Members"));
 const Inventory = lazy(() => import("../pages/manager/Inventory"));
+const InventoryCluster = lazy(() => import("../pages/manager/Inventory").then((module) => ({ default: module.InventoryCluster })));
+const InstancePage = lazy(() => import("../pages/manager/InstancePage"));
+const NewInstance = lazy(() => import("../pages/manager/NewInstance"));
+const ImportInstance = lazy(() => import("../pages/manager/ImportInstance"));
 const ManagerSearch = lazy(() => import("../pages/manager/ManagerSearch"));
+const ManagerAudit = lazy(() => import("../pages/manager/ManagerAudit"));
 const Topology = lazy(() => import("../pages/Topology"));
 
 export function App() {
@@ -42,14 +47,14 @@ export function App() {
     <SessionGate key={language}>
       {(user) => (
         <Shell user={user}>
-          <Pages atManager={atManager(user)} />
+          <Pages atManager={atManager(user)} ofManager={user.managesInstances === true} />
         </Shell>
       )}
     </SessionGate>
   );
 }
 
-function Pages({ atManager }: { atManager: boolean }) {
+function Pages({ atManager, ofManager }: { atManager: boolean; ofManager: boolean }) {
   const [location] = useLocation();
   return (
     <Guard key={location}>
@@ -71,13 +76,17 @@ function Pages({ atManager }: { atManager: boolean }) {
           <Route path="/events" component={Events} />
           <Route path="/metrics" component={Metrics} />
           <Route path="/search" component={atManager ? ManagerSearch : Search} />
-          <Route path="/inventory" component={Inventory} />
+          {atManager && <Route path="/new" component={NewInstance} />}
+          {atManager && <Route path="/import" component={ImportInstance} />}
+          {atManager && <Route path="/instances/:name">{({ name }) => <InstancePage name={name} />}</Route>}
+          {atManager && <Route path="/inventory" component={Inventory} />}
+          {atManager && <Route path="/inventory/:name">{({ name }) => <InventoryCluster name={name} />}</Route>}
           <Route path="/access" component={Access} />
-          <Route path="/settings" component={Settings} />
-          <Route path="/audit" component={Audit} />
+          <Route path="/settings"><Settings ofManager={ofManager} /></Route>
+          <Route path="/audit" component={atManager ? ManagerAudit : Audit} />
           <Route path="/convert" component={Convert} />
           <Route path="/shell" component={CommandLine} />
-          <Route path="/members" component={Members} />
+          {atManager && <Route path="/members" component={Members} />}
           <Route path="/topology" component={Topology} />
           <Route><Empty title={t("There is no such page")} /></Route>
         </Switch>

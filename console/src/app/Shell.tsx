@@ -2,17 +2,16 @@
 
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { NAMESPACES, pathOf } from "../api/resources";
-import { useLive } from "../api/live";
-import type { Row } from "../api/live";
+import { usePermissions } from "../api/manager";
 import { t } from "../i18n";
 import logo from "../logo.svg";
 import { Icon } from "../ui/icons";
 import { Button, Menu, Toasts } from "../ui/parts";
 import { InstanceSelect } from "./InstanceSelect";
+import { NamespaceSelect } from "./NamespaceSelect";
 import { atManager, type Destination, DESTINATIONS, MANAGER_DESTINATIONS, places } from "./nav";
 import { Palette } from "./Palette";
-import { setPrefs, useDark, usePrefs } from "./prefs";
+import { setPrefs, useDark } from "./prefs";
 import { logout, type SessionUser } from "./session";
 import { ShortcutHelp, useShortcuts } from "./shortcuts";
 
@@ -21,7 +20,7 @@ const isCurrent = (location: string, path: string) =>
 
 export function Shell({ user, children }: { user: SessionUser; children: ReactNode }) {
   const [location, navigate] = useLocation();
-  places.current = atManager(user) ? MANAGER_DESTINATIONS : DESTINATIONS;
+  places.current = usePlaces(user);
   const [overlay, setOverlay] = useState<"" | "palette" | "help">("");
   const [menuOpen, setMenuOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
@@ -42,7 +41,7 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
       <header className="top">
         <span className="menu-toggle"><Button icon="menu" kind="ghost" label={t("Menu")} onClick={() => setMenuOpen(!menuOpen)} /></span>
         {user.managesInstances && <InstanceSelect />}
-        <NamespaceSelect />
+        {places.current.some((one) => one.path === "/events") && <NamespaceSelect ofManager={user.managesInstances === true} />}
         <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-label={t("Search and commands")}>
           <Icon name="search" />
           <span className="grow ellipsis">{t("Search or run a command")}</span>
@@ -71,6 +70,13 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
   );
 }
 
+/** The pages that the user can use. */
+function usePlaces(user: SessionUser): Destination[] {
+  const isManager = atManager(user);
+  const may = usePermissions("", isManager);
+  return isManager ? MANAGER_DESTINATIONS.filter((one) => !one.needs || one.needs.some(may)) : DESTINATIONS;
+}
+
 function Navigation({ location, places: shown }: { location: string; places: Destination[] }) {
   const groups = [...new Set(shown.map((one) => one.group))];
   return (
@@ -91,20 +97,6 @@ function Navigation({ location, places: shown }: { location: string; places: Des
         </div>
       ))}
     </nav>
-  );
-}
-
-/** The namespace that lists are limited to; it is a setting of the browser and holds on all pages. */
-function NamespaceSelect() {
-  const { namespace } = usePrefs();
-  const live = useLive<Row>({ path: pathOf(NAMESPACES), table: true, limit: 1000 });
-  const names = live.items.map((item) => item.metadata.name);
-  const all = namespace && !names.includes(namespace) ? [namespace, ...names] : names;
-  return (
-    <select className="select" style={{ width: "auto", maxWidth: 200 }} aria-label={t("Namespace")} value={namespace} onChange={(event) => void setPrefs({ namespace: event.target.value })}>
-      <option value="">{t("All namespaces")}</option>
-      {all.map((name) => <option key={name} value={name}>{name}</option>)}
-    </select>
   );
 }
 

@@ -11,21 +11,26 @@ export interface Destination {
   group: string;
   /** The second key after `g`. */
   key?: string;
+  /** Permissions of the manager; the page is shown to users with one of them. */
+  needs?: string[];
 }
+
+/** The objects of the manager itself are for its administrators. */
+const ADMINS = ["webhooks.manage"];
 
 /** The pages of a manager outside of its instances. */
 export const MANAGER_DESTINATIONS: Destination[] = [
   { path: "/", text: "Instances", icon: "overview", group: "", key: "o" },
-  { path: "/inventory", text: "Cluster inventory", icon: "cluster", group: "", key: "c" },
+  { path: "/inventory", text: "Cluster inventory", icon: "cluster", group: "", key: "c", needs: ["inventory.read"] },
   { path: "/members", text: "Users and roles", icon: "access", group: "", key: "w" },
-  { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources" },
-  { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n" },
-  { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k" },
-  { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e" },
-  { path: "/metrics", text: "Metrics", icon: "metrics", group: "Operations", key: "m" },
+  { path: "/resources/core~v1~secrets", text: "Secrets", icon: "secret", group: "Resources", needs: ADMINS },
+  { path: "/resources/core~v1~namespaces", text: "Namespaces", icon: "namespace", group: "Resources", key: "n", needs: ADMINS },
+  { path: "/resources", text: "All kinds", icon: "resource", group: "Resources", key: "k", needs: [...ADMINS, "iam.manage", "instances.create"] },
+  { path: "/events", text: "Events", icon: "events", group: "Operations", key: "e", needs: ADMINS },
+  { path: "/metrics", text: "Metrics", icon: "metrics", group: "Operations", key: "m", needs: ADMINS },
   { path: "/search", text: "Search", icon: "search", group: "Operations", key: "s" },
-  { path: "/shell", text: "Command line", icon: "terminal", group: "Operations", key: "x" },
-  { path: "/audit", text: "Audit", icon: "log", group: "Operations", key: "u" },
+  { path: "/shell", text: "Command line", icon: "terminal", group: "Operations", key: "x", needs: [...ADMINS, "iam.manage", "instances.create"] },
+  { path: "/audit", text: "Audit", icon: "log", group: "Operations", key: "u", needs: ["audit.read"] },
   { path: "/access", text: "Access", icon: "access", group: "Operations", key: "r" },
   { path: "/settings", text: "Settings", icon: "settings", group: "Operations" },
 ];

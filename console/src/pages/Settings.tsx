@@ -1,16 +1,21 @@
-// Settings of this browser, and facts about the control plane.
+// Settings of this browser and of the instance, and facts about the control plane.
 
 import { useQuery } from "@tanstack/react-query";
-import { type ApiError, getJson, request } from "../api/client";
+import { lazy, Suspense } from "react";
+import { type ApiError, getJson, instanceName, request } from "../api/client";
 import { setPrefs, usePrefs } from "../app/prefs";
 import { t } from "../i18n";
 import { Badge, Card, Command, Field, KeyValues, Loading, PageHead, Problem, Segmented } from "../ui/parts";
 
-export default function Settings() {
+const AccountCard = lazy(() => import("./manager/Account").then((module) => ({ default: module.AccountCard })));
+const FailoverSettings = lazy(() => import("./manager/InstanceSettings").then((module) => ({ default: module.FailoverSettings })));
+
+export default function Settings({ ofManager }: { ofManager: boolean }) {
   const prefs = usePrefs();
   return (
     <>
-      <PageHead title={t("Settings")} />
+      <PageHead title={t("Settings")}>{instanceName && <a className="btn" href={`/console/instances/${instanceName}`}>{t("The instance at the manager")}</a>}</PageHead>
+      {instanceName && <Suspense fallback={<Loading />}><FailoverSettings onlyIfAllowed instance={instanceName} /></Suspense>}
       <div className="cols">
         <div>
         <Card title={t("This browser")}>
@@ -29,6 +34,7 @@ export default function Settings() {
         </Card>
         </div>
         <div>
+          {ofManager && <Suspense fallback={<Loading />}><AccountCard /></Suspense>}
           <PlaneCard />
           <HealthCard />
           <SafeModeCard />

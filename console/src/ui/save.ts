@@ -1,8 +1,10 @@
 // Files that the page makes for the user.
 
-export function saveText(name: string, text: string, type: string) {
+export const saveText = (name: string, text: string, type: string) => saveBlob(name, new Blob([text], { type }));
+
+export function saveBlob(name: string, blob: Blob) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1_000);

@@ -2,20 +2,16 @@
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { type ApiError, getJson, request, send } from "../../api/client";
+import { type ApiError, getJson, mergePatch, request, send } from "../../api/client";
+import { MANAGER as API } from "../../api/manager";
+import { pathOf } from "../../api/resources";
 import { t } from "../../i18n";
-import { Age, attempt, Badge, Button, Card, Dialog, Empty, Loading, Problem } from "../../ui/parts";
+import { Age, attempt, Badge, Button, Card, Dialog, Empty, Loading, Menu, Problem } from "../../ui/parts";
+import { RemoveObject } from "./Form";
+import { WEBHOOKS } from "./kinds";
+import { type Webhook, WebhookForm } from "./WebhookForm";
 
-const API = "/flotilla/manager/v1alpha1";
 const REFRESH_MS = 10_000;
-
-interface Webhook {
-  name: string;
-  url?: string;
-  disabled?: boolean;
-  acceptsBindings?: boolean;
-  grantsPlatformRoles?: boolean;
-}
 
 interface Delivery {
   id: string;
@@ -29,13 +25,18 @@ interface Delivery {
 
 export function Webhooks() {
   const hooks = useQuery<{ webhooks?: Webhook[] }, ApiError>({ queryKey: ["webhooks"], queryFn: () => getJson(`${API}/webhooks`), refetchInterval: REFRESH_MS });
-  const [opened, setOpened] = useState("");
+  const [opened, setOpened] = useState<{ what: "new" | "change" | "deliveries" | "remove"; hook?: Webhook }>();
+  const close = () => {
+    setOpened(undefined);
+    void hooks.refetch();
+  };
+  const setDisabled = ({ name }: Webhook, disabled: boolean) => attempt(disabled ? t("{name} is disabled", { name }) : t("{name} gets registrations again", { name }), () => mergePatch(pathOf(WEBHOOKS, "", name), { spec: { disabled } })).then(() => hooks.refetch());
   if (hooks.isPending) return <Loading />;
   if (hooks.error) return <section className="card"><Problem error={hooks.error} retry={() => void hooks.refetch()} /></section>;
   const all = hooks.data.webhooks ?? [];
   return (
-    <Card title={t("Webhooks")} flush>
-      {all.length === 0 ? <Empty title={t("No webhooks")} icon="network"><p>{t("A webhook gets every registration of an instance. Create an object of kind Webhook.")}</p></Empty> : (
+    <Card title={t("Webhooks")} flush actions={<Button small icon="plus" onClick={() => setOpened({ what: "new" })}>{t("New webhook")}</Button>}>
+      {all.length === 0 ? <Empty title={t("No webhooks")} icon="network"><p>{t("A webhook gets every registration of an instance, and can push bindings of another system.")}</p></Empty> : (
         <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <thead><tr><th>{t("Name")}</th><th>{t("Address")}</th><th>{t("State")}</th><th>{t("Bindings")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>
@@ -46,14 +47,22 @@ export function Webhooks() {
                   <td><code>{hook.url}</code></td>
                   <td><Badge tone={hook.disabled ? "warn" : "ok"}>{hook.disabled ? t("Disabled") : t("Active")}</Badge></td>
                   <td>{hook.acceptsBindings ? (hook.grantsPlatformRoles ? t("accepted, also for the platform") : t("accepted")) : "–"}</td>
-                  <td className="right"><Button small onClick={() => setOpened(hook.name)}>{t("Deliveries")}</Button></td>
+                  <td className="right"><Menu label={t("Actions for {name}", { name: hook.name })} items={[
+                    { text: t("Deliveries"), icon: "log", onSelect: () => setOpened({ what: "deliveries", hook }) },
+                    { text: t("Change…"), icon: "config", onSelect: () => setOpened({ what: "change", hook }) },
+                    hook.disabled ? { text: t("Enable"), icon: "play", onSelect: () => void setDisabled(hook, false) } : { text: t("Disable"), icon: "pause", onSelect: () => void setDisabled(hook, true) },
+                    { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => setOpened({ what: "remove", hook }) },
+                  ]} /></td>
                 </tr>
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {opened && <Deliveries name={opened} onClose={() => setOpened("")} />}
+      {opened?.what === "deliveries" && opened.hook && <Deliveries name={opened.hook.name} onClose={close} />}
+      {opened?.what === "new" && <WebhookForm onClose={close} />}
+      {opened?.what === "change" && <WebhookForm hook={opened.hook} onClose={close} />}
+      {opened?.what === "remove" && opened.hook && <RemoveObject kind="Webhook" name={opened.hook.name} path={`${API}/webhooks/${encodeURIComponent(opened.hook.name)}`} onClose={close} />}
     </Card>
   );
 }
