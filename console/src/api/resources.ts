@@ -49,6 +49,8 @@ export const WORKLOADS: Resource[] = [
 
 export const POLICIES: Resource[] = [PROPAGATION_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, CLUSTER_OVERRIDE_POLICIES];
 
+export const isSecrets = (resource: Resource) => resource.group === "" && resource.plural === "secrets";
+
 export const apiVersionOf = (resource: Resource) => (resource.group ? `${resource.group}/${resource.version}` : resource.version);
 
 /** The path of a list, or of an object when a name is given. */

@@ -3,8 +3,9 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { type ApiError, getJson, query } from "./client";
 import { type Column, type LiveState, type Row, useLive } from "./live";
-import { pathOf, type Resource } from "./resources";
+import { isSecrets, pathOf, type Resource } from "./resources";
 import { SharedList, type SharedState, useShared } from "./shared";
+import { type BindingFilter, matchesFilter } from "../model/bindingSummary";
 import type { KObject } from "./types";
 
 const WINDOW = 100;
@@ -12,6 +13,8 @@ const WINDOW = 100;
 const GATHER_MS = 250;
 /** Time between two reads of the same rows, as a multiple of what one took. */
 const REST_FACTOR = 4;
+/** Time between two reads of rows that are not watched. */
+const POLL_MS = 5_000;
 const METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 export interface RowsSpec {
@@ -25,6 +28,8 @@ export interface RowsSpec {
   sort?: string;
   /** Rows have whole objects instead of metadata. */
   whole?: boolean;
+  /** Only bindings of both kinds that match; `resource` is that of bindings, and there are no cells. */
+  bindings?: BindingFilter;
 }
 
 export interface RowsState extends SharedState {
@@ -71,6 +76,20 @@ class ServerRows extends SharedList<RowsState> {
 
   protected async load(signal: AbortSignal) {
     this.version = await this.refresh(signal);
+    if (this.isOnce()) this.poll(signal);
+  }
+
+  /** A watch of Secrets sends annotations, in which `kubectl apply` keeps the values: these rows are polled. */
+  protected isOnce() {
+    return isSecrets(this.spec.resource);
+  }
+
+  private poll(signal: AbortSignal) {
+    this.timer = setTimeout(() => {
+      void this.refresh(signal)
+        .catch(() => !signal.aborted && this.set({ stale: true }))
+        .finally(() => !signal.aborted && this.poll(signal));
+    }, POLL_MS);
   }
 
   protected watchOf(parameters: Record<string, string | number | undefined>) {
@@ -84,13 +103,20 @@ class ServerRows extends SharedList<RowsState> {
   }
 
   private async read(index: number, signal: AbortSignal): Promise<Answer> {
-    const { resource, namespace, labelSelector, fieldSelector, contains, sort, whole } = this.spec;
+    const { resource, namespace, labelSelector, fieldSelector, contains, sort, whole, bindings } = this.spec;
     const { group, version, plural } = resource;
+    if (bindings) return this.readBindings(bindings, index, signal);
     const options = { group, version, resource: plural, namespace, labelSelector, fieldSelector, contains, sort, offset: index * WINDOW, limit: WINDOW, includeObject: whole ? "Object" : undefined };
     const started = performance.now();
     const answer = await getJson<Answer>(`/flotilla/v1alpha1/rows${query(options)}`, { signal });
     this.tookMs = performance.now() - started;
     return answer;
+  }
+
+  private async readBindings(filter: BindingFilter, index: number, signal: AbortSignal): Promise<Answer> {
+    const options = { ...filter, namespace: this.spec.namespace, offset: index * WINDOW, limit: WINDOW };
+    const { items, ...answer } = await getJson<Answer & { items: KObject[] }>(`/flotilla/v1alpha1/bindings${query(options)}`, { signal });
+    return { ...answer, rows: items.map((object) => ({ cells: [], object })) };
   }
 
   private keep(index: number, answer: Answer) {
@@ -188,9 +214,11 @@ export function useRows(spec: RowsSpec | undefined): Rows {
   const isPlain = sorted.phase === "error" && sorted.error?.notFound === true;
   const live = useLive<any>(isPlain && spec ? { path: pathOf(spec.resource, spec.namespace), table: !spec.whole, labelSelector: spec.labelSelector, fieldSelector: spec.fieldSelector } : undefined);
   const contains = (spec?.contains ?? "").toLowerCase();
+  const filter = spec?.bindings;
   const rows = useMemo(() => {
     const all: Row[] = live.items.map((item: any) => (item.cells ? item : { metadata: item.metadata, cells: [], object: item }));
-    return contains ? all.filter((row) => textOf(row).includes(contains)) : all;
-  }, [live.items, contains]);
+    const matching = filter ? all.filter((row) => row.object && matchesFilter(row.object, filter)) : all;
+    return contains ? matching.filter((row) => textOf(row).includes(contains)) : matching;
+  }, [live.items, contains, filter?.cluster, filter?.policy, filter?.leaving]);
   return isPlain ? { ...live, rows } : sorted;
 }

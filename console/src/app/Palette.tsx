@@ -2,8 +2,9 @@
 
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import { type Row, useLive } from "../api/live";
-import { CLUSTERS, pathOf, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
+import { CLUSTERS, type Resource, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
+import { useRows } from "../api/rows";
+import { pageOf } from "../model/links";
 import { t } from "../i18n";
 import { Icon, type IconName } from "../ui/icons";
 import { places } from "./nav";
@@ -26,22 +27,25 @@ function matching(entries: Entry[], typed: string): Entry[] {
   return entries.filter(fits).sort((a, b) => rank(a) - rank(b)).slice(0, SHOWN_MAX);
 }
 
-function useEntries(): Entry[] {
+/** Objects whose name contains the text, found by the server among all of them. */
+function useObjects(resource: Resource, typed: string) {
+  const { rows } = useRows(typed ? { resource, contains: typed, sort: "name" } : undefined);
+  return rows;
+}
+
+function useEntries(typed: string): Entry[] {
   const [, navigate] = useLocation();
   const discovery = useDiscovery();
-  const clusters = useLive<Row>({ path: pathOf(CLUSTERS), table: true });
-  const deployments = useLive<Row>({ path: pathOf(WORKLOADS[0]!), table: true });
+  // The server looks for one word; the others narrow what it finds.
+  const word = typed.trim().split(/\s+/)[0] ?? "";
+  const clusters = useObjects(CLUSTERS, word);
+  const deployments = useObjects(WORKLOADS[0]!, word);
   return useMemo(() => {
     const go = (path: string) => () => navigate(path);
     return [
       ...places.current.map((one) => ({ text: t(one.text), hint: one.key ? `g ${one.key}` : t("Page"), icon: one.icon, run: go(one.path) })),
-      ...clusters.items.map((one) => ({ text: one.metadata.name, hint: t("Cluster"), icon: "cluster" as const, run: go(`/clusters/${one.metadata.name}`) })),
-      ...deployments.items.map((one) => ({
-        text: one.metadata.name,
-        hint: `Deployment · ${one.metadata.namespace}`,
-        icon: "workload" as const,
-        run: go(`/workloads/${slugOf(WORKLOADS[0]!)}/${one.metadata.namespace}/${one.metadata.name}`),
-      })),
+      ...clusters.flatMap((row) => (row ? [{ text: row.metadata.name, hint: t("Cluster"), icon: "cluster" as const, run: go(pageOf(CLUSTERS, "", row.metadata.name)) }] : [])),
+      ...deployments.flatMap((row) => (row ? [{ text: row.metadata.name, hint: `Deployment · ${row.metadata.namespace}`, icon: "workload" as const, run: go(pageOf(WORKLOADS[0]!, row.metadata.namespace, row.metadata.name)) }] : [])),
       ...(discovery.data ?? []).filter((one) => one.verbs.includes("list")).map((one) => ({
         text: one.plural,
         hint: one.group || "core",
@@ -51,14 +55,14 @@ function useEntries(): Entry[] {
       { text: t("Switch the theme"), hint: t("Action"), icon: "sun" as const, run: () => void setPrefs({ theme: currentPrefs().theme === "dark" ? "light" : "dark" }) },
       { text: t("Switch to Chinese or English"), hint: t("Action"), icon: "network" as const, run: () => void setPrefs({ language: currentPrefs().language === "zh" ? "en" : "zh" }) },
     ];
-  }, [clusters.items, deployments.items, discovery.data, navigate]);
+  }, [clusters, deployments, discovery.data, navigate]);
 }
 
 export function Palette({ onClose }: { onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
-  const entries = useEntries();
+  const entries = useEntries(typed);
   const [, navigate] = useLocation();
   const found = matching(entries, typed);
   if (typed.trim()) found.push({ text: t("Search everything for “{text}”", { text: typed.trim() }), hint: t("Search"), icon: "search", run: () => navigate(`/search?q=${encodeURIComponent(typed.trim())}`) });
@@ -90,7 +94,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
         />
         <ul id="palette-list" role="listbox" aria-label={t("Results")}>
           {found.map((entry, index) => (
-            <li key={entry.text + entry.hint} id={`palette-${index}`} role="option" aria-selected={index === at} onPointerMove={() => setAt(index)} onClick={() => choose(index)}>
+            <li key={`${entry.icon}/${entry.text}/${entry.hint}`} id={`palette-${index}`} role="option" aria-selected={index === at} onPointerMove={() => setAt(index)} onClick={() => choose(index)}>
               <Icon name={entry.icon} />
               <span className="ellipsis">{entry.text}</span>
               <span className="hint">{entry.hint}</span>

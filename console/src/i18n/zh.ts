@@ -386,6 +386,11 @@ const zh: Record<string, string> = {
   "Preparing": "准备中",
   "Stopping": "停止中",
   "Missing": "不存在",
+  "{count} failed": "{count} 项失败", "{count} passed": "{count} 项通过", Controllers: "控制器", Controller: "控制器", Errors: "错误", "All components": "所有组件",
+  "{count} running, {queued} keys waiting, {errors} errors since the start": "{count} 个正在运行，{queued} 个键等待中，启动以来 {errors} 个错误",
+  "Workloads that left it by failover and did not return: {count}": "因故障迁移离开且未返回的工作负载：{count}", "This control plane does not record failovers": "此控制平面不记录故障迁移", "No failover yet": "还没有故障迁移",
+  "The newest {shown} of {total}.": "最新的 {shown} 项，共 {total} 项。", "{count} bytes": "{count} 字节", "This control plane tells the keys only together with the values.": "此控制平面只能连同值一起提供键。",
+  "Each time values are revealed, the audit log records who read the Secret.": "每次显示值时，审计日志都会记录谁读取了该密钥。", Returned: "已返回", Moved: "已迁移", Moving: "迁移中", "Not placed yet": "尚未放置",
 };
 
 export default zh;

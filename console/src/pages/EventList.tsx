@@ -5,12 +5,8 @@ import { EVENTS } from "../api/resources";
 import { type Rows, useRows } from "../api/rows";
 import type { KObject } from "../api/types";
 import { t } from "../i18n";
+import { newestFirst, timeOfEvent } from "../model/events";
 import { Age, Badge, Empty, Loading, Problem } from "../ui/parts";
-
-export const timeOfEvent = (event: KObject): string =>
-  event.series?.lastObservedTime ?? event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? "";
-
-export const newestFirst = (events: KObject[]) => [...events].sort((a, b) => (timeOfEvent(a) < timeOfEvent(b) ? 1 : -1));
 
 export interface NewestEvents extends Pick<Rows, "phase" | "error" | "stale" | "reload"> {
   items: KObject[];

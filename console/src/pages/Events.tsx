@@ -8,10 +8,10 @@ import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
+import { timeOfEvent } from "../model/events";
 import { Age, Badge, Button, Empty, PageHead, Segmented, Stale } from "../ui/parts";
 import { saveLines } from "../ui/save";
 import { DataTable, type TableColumn } from "../ui/table";
-import { timeOfEvent } from "./EventList";
 
 /** The youngest event comes first when ages rise. */
 const ORDERS: Record<string, string> = { when: "-lastSeen", "-when": "lastSeen" };

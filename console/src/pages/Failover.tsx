@@ -1,38 +1,41 @@
 // What would move if a cluster were lost, what moves now and what moved, and the way back.
 
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "wouter";
 import { useState } from "react";
+import { useMoves, useWhole } from "../api/bindings";
 import { type ApiError, getJson, query, send } from "../api/client";
-import { useLive } from "../api/live";
-import { apiVersionOf, BINDINGS, CLUSTERS, EVENTS, pathOf, REBALANCERS } from "../api/resources";
-import type { KObject, Simulation, Subject, Taint } from "../api/types";
+import type { Followed } from "../api/followed";
+import type { Row } from "../api/live";
+import { apiVersionOf, BINDINGS, CLUSTERS, pathOf, REBALANCERS } from "../api/resources";
+import { useRows } from "../api/rows";
+import type { KObject, Simulation, Taint } from "../api/types";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { isCordoned, stateOf, taintsOf, toneOf } from "../model/cluster";
+import { type Move, type Moves, stateOfMove } from "../model/failover";
+import { subjectOf } from "../model/links";
+import { ObjectLink } from "../ui/objectLink";
 import { Age, attempt, Badge, Button, Card, Command, Dialog, Empty, Loading, PageHead, Problem, Stale } from "../ui/parts";
+import { DataTable, type TableColumn } from "../ui/table";
 import { changeTaints, setCordoned } from "./clusters/actions";
-import { newestFirst, timeOfEvent } from "./EventList";
-import { subjectLink } from "./Overview";
 import { SimulationView } from "./SimulationView";
 import "./workloads/why.css";
 
 export default function Failover() {
-  const clusters = useLive({ path: pathOf(CLUSTERS) });
-  const bindings = useLive({ path: pathOf(BINDINGS) });
+  const clusters = useWhole({ path: pathOf(CLUSTERS) });
+  const leaving = useRows({ resource: BINDINGS, bindings: { leaving: true }, whole: true });
+  const moves = useMoves();
   const [chosen, setChosen] = useUrlState("cluster", "");
   const simulation = useQuery<Simulation, ApiError>({
     queryKey: ["failover", chosen],
     queryFn: () => getJson(`/flotilla/v1alpha1/failover${query({ cluster: chosen })}`),
     enabled: chosen !== "",
   });
-  const events = useLive({ path: pathOf(EVENTS), limit: 1000 });
   const cluster = clusters.items.find((one) => one.metadata.name === chosen);
-  const leaving = bindings.items.filter((binding) => (binding.spec?.gracefulEvictionTasks ?? []).length > 0);
   return (
     <>
       <PageHead title={t("Failover")} />
-      <Stale show={clusters.stale || bindings.stale || events.stale} />
+      <Stale show={clusters.stale || leaving.stale || moves.stale} />
       <Card title={t("Simulate the loss of a cluster")}>
         {clusters.phase === "loading" ? <Loading /> : clusters.phase === "error" && clusters.error ? <Problem error={clusters.error} retry={clusters.reload} /> : clusters.items.length === 0 ? (
           <Empty title={t("No clusters yet")} icon="cluster" />
@@ -40,17 +43,14 @@ export default function Failover() {
           <div className="stack loose">
             <p className="muted">{t("The scheduler places the workloads of the cluster one after another on the capacity left. Nothing is changed.")}</p>
             <ClusterChoice clusters={clusters.items} chosen={chosen} onChoose={setChosen} />
-            {cluster && <ClusterActions cluster={cluster} events={events.items} />}
+            {cluster && <ClusterActions key={chosen} cluster={cluster} />}
             {chosen === "" ? null : simulation.isPending ? <Loading /> : simulation.error ? <Problem error={simulation.error} retry={() => void simulation.refetch()} /> : <SimulationView simulation={simulation.data} />}
           </div>
         )}
       </Card>
-      <Card title={t("Evictions in progress")} flush>
-        {bindings.phase === "loading" ? <Loading /> : bindings.phase === "error" && bindings.error ? <Problem error={bindings.error} retry={bindings.reload} /> : <Evictions bindings={leaving} />}
-      </Card>
-      <Card title={t("Past failovers")} flush>
-        {events.phase === "loading" ? <Loading /> : events.phase === "error" && events.error ? <Problem error={events.error} retry={events.reload} /> : <Past events={events.items} />}
-      </Card>
+      <h2>{t("Evictions in progress")}</h2>
+      <Evictions live={leaving} />
+      <Card title={t("Past failovers")} flush><Past moves={moves} /></Card>
     </>
   );
 }
@@ -85,25 +85,26 @@ const EVACUATED: Taint = { key: "flotilla.dev/evacuated", effect: "NoExecute" };
 const isEvacuated = (cluster: KObject) => taintsOf(cluster).some((taint) => taint.key === EVACUATED.key);
 
 /** Cordon, evacuate and the way back for one cluster. */
-function ClusterActions({ cluster, events }: { cluster: KObject; events: KObject[] }) {
+function ClusterActions({ cluster }: { cluster: KObject }) {
   const [asking, setAsking] = useState(false);
   const name = cluster.metadata.name;
-  const gone = evictedFrom(name, events);
+  const { left = [], leftTotal = 0 } = useMoves(name).data ?? {};
   const evacuate = async () => {
     if (await changeTaints(name, (all) => [...all.filter((one) => one.key !== EVACUATED.key), EVACUATED], t("Workloads leave {name}", { name }))) setAsking(false);
   };
   const failBack = () =>
     attempt(t("{name} receives workloads again", { name }), async () => {
-      await changeTaints(name, (all) => all.filter((one) => one.key !== EVACUATED.key), t("Taint removed"));
-      if (gone.length > 0) await send("POST", pathOf(REBALANCERS), { apiVersion: apiVersionOf(REBALANCERS), kind: REBALANCERS.kind, metadata: { generateName: "fail-back-" }, spec: { workloads: gone, ttlSecondsAfterFinished: 600 } });
+      if (isEvacuated(cluster)) await changeTaints(name, (all) => all.filter((one) => one.key !== EVACUATED.key), t("Taint removed"));
+      if (left.length > 0) await send("POST", pathOf(REBALANCERS), { apiVersion: apiVersionOf(REBALANCERS), kind: REBALANCERS.kind, metadata: { generateName: "fail-back-" }, spec: { workloads: left, ttlSecondsAfterFinished: 600 } });
     });
   return (
     <div className="row wrap">
-      {isEvacuated(cluster) ? <Button icon="undo" kind="primary" onClick={() => void failBack()}>{t("Fail back")}</Button> : <Button icon="failover" onClick={() => setAsking(true)}>{t("Evacuate…")}</Button>}
+      {(isEvacuated(cluster) || leftTotal > 0) && <Button icon="undo" kind={isEvacuated(cluster) ? "primary" : undefined} onClick={() => void failBack()}>{t("Fail back")}</Button>}
+      {!isEvacuated(cluster) && <Button icon="failover" onClick={() => setAsking(true)}>{t("Evacuate…")}</Button>}
       <Button icon={isCordoned(cluster) ? "play" : "pause"} onClick={() => void setCordoned(cluster, !isCordoned(cluster))}>{isCordoned(cluster) ? t("Uncordon") : t("Cordon")}</Button>
       {isEvacuated(cluster) && <Badge tone="warn">{t("Evacuated")}</Badge>}
       {isCordoned(cluster) && <Badge tone="warn">{t("Cordoned")}</Badge>}
-      {isEvacuated(cluster) && gone.length > 0 && <span className="small muted">{t("Workloads that left it and are placed again: {count}", { count: gone.length })}</span>}
+      {leftTotal > 0 && <span className="small muted">{t("Workloads that left it by failover and did not return: {count}", { count: leftTotal.toLocaleString() })}</span>}
       {asking && (
         <Dialog title={t("Evacuate {name}", { name })} onClose={() => setAsking(false)} onSubmit={() => void evacuate()} footer={<><Button onClick={() => setAsking(false)}>{t("Cancel")}</Button><Button kind="danger" type="submit">{t("Evacuate")}</Button></>}>
           <p>{t("All workloads that do not tolerate it leave the cluster as the simulation shows. Each stays there until its replacement is ready.")}</p>
@@ -114,58 +115,45 @@ function ClusterActions({ cluster, events }: { cluster: KObject; events: KObject
   );
 }
 
-/** Workloads that were evicted from the cluster, as far as events say. */
-function evictedFrom(cluster: string, events: KObject[]): Subject[] {
-  const found = new Map<string, Subject>();
-  for (const event of events) {
-    const { apiVersion, kind, namespace, name } = event.involvedObject ?? {};
-    if (event.reason !== "EvictWorkloadFromClusterSucceed" || kind?.endsWith("ResourceBinding") || !String(event.message).includes(`from cluster ${cluster} `)) continue;
-    found.set(`${kind}/${namespace}/${name}`, { apiVersion, kind, namespace, name });
-  }
-  return [...found.values()];
-}
-
-const FAILOVER = /^(EvictWorkloadFromCluster|TaintCluster|UntaintCluster|ClusterNotReady|ClusterReady|ClusterUnhealthy|TaintManagerEviction)/;
-const PAST_MAX = 100;
-
-/** Evictions of the last hour, which is how long events are kept; one line for each workload. */
-function Past({ events }: { events: KObject[] }) {
-  const past = newestFirst(events.filter((event) => FAILOVER.test(event.reason ?? "") && !event.involvedObject?.kind?.endsWith("ResourceBinding"))).slice(0, PAST_MAX);
-  if (past.length === 0) return <Empty title={t("No failover in the last hour")} icon="check" />;
+/** What bindings remember of their moves: the latest of each, for as long as it exists. */
+function Past({ moves }: { moves: Followed<Moves> }) {
+  if (moves.error?.notFound) return <Empty title={t("This control plane does not record failovers")} icon="failover" />;
+  if (!moves.data) return moves.error ? <Problem error={moves.error} retry={moves.reload} /> : <Loading />;
+  const { items, total } = moves.data;
+  if (items.length === 0) return <Empty title={t("No failover yet")} icon="check" />;
   return (
     <div className="body">
-      <ol className="timeline">
-        {past.map((event) => (
-          <li key={event.metadata.uid}>
-            <span className="when"><Age at={timeOfEvent(event)} /></span>
-            <span className="rail"><span className={`dot ${event.type === "Warning" ? "warn" : "ok"}`} /></span>
-            <span className="what"><b>{event.involvedObject?.kind} {event.involvedObject?.name}</b> <span className="muted">{event.involvedObject?.namespace}</span><div className="small muted">{event.message}</div></span>
-          </li>
-        ))}
-      </ol>
+      <ol className="timeline">{items.map((move) => <PastMove key={`${move.subject.kind}/${move.subject.namespace}/${move.subject.name}/${move.time}/${move.from}`} move={move} />)}</ol>
+      {total > items.length && <p className="muted small">{t("The newest {shown} of {total}.", { shown: items.length, total: total.toLocaleString() })}</p>}
     </div>
   );
 }
 
-function Evictions({ bindings }: { bindings: KObject[] }) {
-  if (bindings.length === 0) return <Empty title={t("No workload is leaving a cluster")} icon="check" />;
+function PastMove({ move }: { move: Move }) {
+  const [state, tone] = stateOfMove(move);
+  const { subject, from, replicas, to = [] } = move;
+  const targets = to.map((target) => (target.replicas ? `${target.name} (${target.replicas})` : target.name)).join(", ");
   return (
-    <div className="hscroll" tabIndex={0} role="group">
-      <table className="simple">
-        <thead><tr><th>{t("Workload")}</th><th>{t("Leaves")}</th><th>{t("Reason")}</th><th>{t("Since")}</th></tr></thead>
-        <tbody>
-          {bindings.flatMap((binding) =>
-            binding.spec.gracefulEvictionTasks.map((task: any) => (
-              <tr key={`${binding.metadata.uid}/${task.fromCluster}`}>
-                <td><Link href={subjectLink(binding)}>{binding.spec.resource.name}</Link><div className="muted small">{binding.spec.resource.kind} · {binding.metadata.namespace}</div></td>
-                <td>{task.fromCluster} {task.replicas !== undefined && <span className="muted">({task.replicas})</span>}</td>
-                <td><Badge tone="warn">{task.reason}</Badge><div className="small muted">{task.message}</div></td>
-                <td><Age at={task.creationTimestamp} /></td>
-              </tr>
-            )),
-          )}
-        </tbody>
-      </table>
-    </div>
+    <li>
+      <span className="when"><Age at={move.time} /></span>
+      <span className="rail"><span className={`dot ${tone}`} /></span>
+      <span className="what">
+        <b><ObjectLink to={subject} /></b> <span className="muted">{subject.kind}{subject.namespace && ` · ${subject.namespace}`}</span> <Badge tone={tone}>{t(state)}</Badge>
+        <div className="small">{replicas === undefined ? from : `${from} (${replicas})`} → {targets || "–"}</div>
+        <div className="small muted">{[move.reason, move.message].filter(Boolean).join(": ")}</div>
+      </span>
+    </li>
   );
+}
+
+/** Tasks of the bindings that leave a cluster. */
+function Evictions({ live }: { live: ReturnType<typeof useRows> }) {
+  const tasks = (row: Row): any[] => row.object?.spec?.gracefulEvictionTasks ?? [];
+  const columns: TableColumn<Row>[] = [
+    { id: "workload", title: t("Workload"), width: "minmax(180px, 1.4fr)", cell: (row) => <><ObjectLink to={subjectOf(row.object!)} /> <span className="muted small">{row.object?.spec?.resource?.kind} · {row.metadata.namespace}</span></> },
+    { id: "leaves", title: t("Leaves"), width: "minmax(150px, 1fr)", cell: (row) => tasks(row).map((task) => (task.replicas === undefined ? task.fromCluster : `${task.fromCluster} (${task.replicas})`)).join(", ") },
+    { id: "reason", title: t("Reason"), width: "minmax(220px, 2fr)", cell: (row) => <span title={tasks(row)[0]?.message}><Badge tone="warn">{tasks(row)[0]?.reason}</Badge> <span className="small muted">{tasks(row)[0]?.message}</span></span> },
+    { id: "since", title: t("Since"), width: "80px", cell: (row) => <Age at={tasks(row)[0]?.creationTimestamp} /> },
+  ];
+  return <DataTable label={t("Evictions in progress")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={420} empty={<Empty title={t("No workload is leaving a cluster")} icon="check" />} />;
 }

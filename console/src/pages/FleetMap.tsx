@@ -3,7 +3,7 @@
 import { Link } from "wouter";
 import type { KObject } from "../api/types";
 import { t } from "../i18n";
-import { targetsOf } from "../model/binding";
+import type { BindingSummary } from "../model/bindingSummary";
 import { capacityOf, isCordoned, nodesOf, stateOf, toneOf } from "../model/cluster";
 import { Empty, Meter, usageTone } from "../ui/parts";
 import "./fleetMap.css";
@@ -15,12 +15,11 @@ const REGIONS_MAX = 20;
 /** What needs attention comes first. */
 const byState = (a: KObject, b: KObject) => Number(stateOf(a) === "Ready") - Number(stateOf(b) === "Ready");
 
-export function FleetMap({ clusters, bindings }: { clusters: KObject[]; bindings: KObject[] }) {
+export function FleetMap({ clusters, shares }: { clusters: KObject[]; shares?: BindingSummary["clusters"] }) {
   if (clusters.length === 0) {
     return <Empty title={t("No clusters yet")}><p>{t("Join a cluster to run workloads in it.")}</p><Link className="btn" href="/clusters?join=push">{t("Join a cluster")}</Link></Empty>;
   }
   const regions = Map.groupBy(clusters, (cluster: KObject) => String(cluster.spec?.region ?? ""));
-  const replicas = replicasByCluster(bindings);
   const shown = Math.max(3, Math.floor(TILES_MAX / Math.min(regions.size, REGIONS_MAX)));
   return (
     <div className="stack">
@@ -28,7 +27,7 @@ export function FleetMap({ clusters, bindings }: { clusters: KObject[]; bindings
         <div className="stack tight" key={region}>
           {(regions.size > 1 || region) && <h3 className="region">{region || t("No region")}</h3>}
           <div className="fleet">
-            {[...members].sort(byState).slice(0, shown).map((cluster) => <ClusterTile key={cluster.metadata.name} cluster={cluster} replicas={replicas.get(cluster.metadata.name) ?? 0} />)}
+            {[...members].sort(byState).slice(0, shown).map((cluster) => <ClusterTile key={cluster.metadata.name} cluster={cluster} replicas={shares ? (shares[cluster.metadata.name]?.replicas ?? 0) : undefined} />)}
           </div>
           {members.length > shown && <Link className="small" href={`/clusters${region ? `?q=${encodeURIComponent(region)}` : ""}`}>{t("and {count} more", { count: (members.length - shown).toLocaleString() })}</Link>}
         </div>
@@ -38,7 +37,7 @@ export function FleetMap({ clusters, bindings }: { clusters: KObject[]; bindings
   );
 }
 
-function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas: number }) {
+function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas?: number }) {
   const state = stateOf(cluster);
   const cpu = capacityOf(cluster, "cpu");
   const nodes = nodesOf(cluster);
@@ -51,13 +50,7 @@ function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas: number
       </span>
       <span className="small">{t(state)}{isCordoned(cluster) && ` · ${t("cordoned")}`}</span>
       <Meter parts={[{ value: cpu.allocated, tone: usageTone(share) }]} total={cpu.allocatable} label={t("CPU requested")} />
-      <span className="small muted">{t("{replicas} replicas · {nodes} nodes", { replicas, nodes: nodes.ready })}</span>
+      <span className="small muted">{t("{replicas} replicas · {nodes} nodes", { replicas: replicas?.toLocaleString() ?? "–", nodes: nodes.ready })}</span>
     </Link>
   );
-}
-
-function replicasByCluster(bindings: KObject[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const binding of bindings) for (const target of targetsOf(binding)) counts.set(target.name, (counts.get(target.name) ?? 0) + (target.replicas ?? 0));
-  return counts;
 }

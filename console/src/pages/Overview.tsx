@@ -1,16 +1,21 @@
 // The overview of an instance: clusters, capacity, the way of workloads from template to member, problems, events.
 
 import { Link } from "wouter";
-import { useLive } from "../api/live";
+import { useBindingSummary, useWhole } from "../api/bindings";
+import type { Followed } from "../api/followed";
 import { formatBytes, formatCpu } from "../api/quantity";
-import { BINDINGS, CLUSTERS, pathOf, slugOf, WORKLOADS } from "../api/resources";
+import { CLUSTERS, pathOf } from "../api/resources";
 import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { t } from "../i18n";
-import { reasonOf, stateOfBinding, statusesOf, targetsOf, toneOfBinding } from "../model/binding";
+import { reasonOf, stateOfBinding, toneOfBinding } from "../model/binding";
+import type { BindingSummary } from "../model/bindingSummary";
 import { capacityOf, isCordoned, nodesOf, stateOf, sum, toneOf } from "../model/cluster";
+import { subjectOf } from "../model/links";
+import { ObjectLink } from "../ui/objectLink";
 import { Badge, Card, Empty, Loading, Meter, PageHead, Problem, Stale, usageTone } from "../ui/parts";
 import { Activity } from "./Activity";
+import { Components } from "./Components";
 import { EventList, useNewestEvents } from "./EventList";
 import { FleetMap } from "./FleetMap";
 
@@ -18,8 +23,8 @@ const SHOWN_PROBLEMS = 8;
 
 export function Overview() {
   const { namespace } = usePrefs();
-  const clusters = useLive({ path: pathOf(CLUSTERS) });
-  const bindings = useLive({ path: pathOf(BINDINGS, namespace) });
+  const clusters = useWhole({ path: pathOf(CLUSTERS) });
+  const bindings = useBindingSummary(namespace);
   const events = useNewestEvents(namespace);
   return (
     <>
@@ -27,19 +32,18 @@ export function Overview() {
         <Link className="btn primary" href="/apply">{t("Deploy something")}</Link>
       </PageHead>
       <Stale show={clusters.stale || bindings.stale} />
-      {clusters.phase !== "error" && <Tiles clusters={clusters.items} bindings={bindings.items} loading={clusters.phase === "loading"} />}
+      {clusters.phase !== "error" && <Tiles clusters={clusters.items} loading={clusters.phase === "loading"} bindings={bindings.data} />}
       <div className="cols">
         <div>
-          <Card title={t("Propagation")}>
-            {bindings.phase === "loading" ? <Loading /> : bindings.phase === "error" && bindings.error ? <Problem error={bindings.error} retry={bindings.reload} /> : <Funnel bindings={bindings.items} more={bindings.hasMore ? bindings.total : 0} />}
-          </Card>
+          <Card title={t("Propagation")}><Counted bindings={bindings}>{(summary) => <Funnel summary={summary} />}</Counted></Card>
           <Activity />
-          {bindings.phase !== "error" && clusters.phase !== "error" && <Problems bindings={bindings.items} clusters={clusters.items} ready={bindings.phase === "ready" && clusters.phase === "ready"} />}
+          {bindings.phase !== "error" && clusters.phase !== "error" && <Problems bindings={bindings.data?.attention ?? []} clusters={clusters.items} ready={bindings.data !== undefined && clusters.phase === "ready"} />}
         </div>
         <div>
           <Card title={t("Clusters")} actions={<Link href="/clusters">{t("All clusters")}</Link>}>
-            {clusters.phase === "loading" ? <Loading /> : clusters.phase === "error" && clusters.error ? <Problem error={clusters.error} retry={clusters.reload} /> : <FleetMap clusters={clusters.items} bindings={bindings.items} />}
+            {clusters.phase === "loading" ? <Loading /> : clusters.phase === "error" && clusters.error ? <Problem error={clusters.error} retry={clusters.reload} /> : <FleetMap clusters={clusters.items} shares={bindings.data?.clusters} />}
           </Card>
+          <Components />
           <Card title={t("Recent events")} actions={<Link href="/events">{t("All events")}</Link>} flush>
             <EventList live={events} max={6} />
           </Card>
@@ -49,7 +53,12 @@ export function Overview() {
   );
 }
 
-function Tiles({ clusters, bindings, loading }: { clusters: KObject[]; bindings: KObject[]; loading: boolean }) {
+function Counted({ bindings, children }: { bindings: Followed<BindingSummary>; children: (summary: BindingSummary) => React.ReactNode }) {
+  if (bindings.data) return children(bindings.data);
+  return bindings.error ? <Problem error={bindings.error} retry={bindings.reload} /> : <Loading />;
+}
+
+function Tiles({ clusters, bindings, loading }: { clusters: KObject[]; bindings?: BindingSummary; loading: boolean }) {
   const ready = clusters.filter((cluster) => stateOf(cluster) === "Ready").length;
   const cordoned = clusters.filter(isCordoned).length;
   const nodes = clusters.map(nodesOf);
@@ -57,13 +66,13 @@ function Tiles({ clusters, bindings, loading }: { clusters: KObject[]; bindings:
   const nodesTotal = nodes.reduce((all, one) => all + one.total, 0);
   const cpu = sum(clusters.map((cluster) => capacityOf(cluster, "cpu")));
   const memory = sum(clusters.map((cluster) => capacityOf(cluster, "memory")));
-  const healthy = bindings.filter((binding) => stateOfBinding(binding) === "Healthy").length;
+  const { healthy = 0, total = 0 } = bindings ?? {};
   const dash = loading ? "–" : undefined;
   return (
     <div className="grid4">
       <Tile to="/clusters" label={t("Clusters ready")} value={dash ?? ready} of={dash ? undefined : clusters.length} note={cordoned > 0 ? <Badge tone="warn">{t("{count} cordoned", { count: cordoned })}</Badge> : undefined} part={ready} total={clusters.length} tone={ready < clusters.length ? "warn" : "ok"} />
       <Tile to="/clusters" label={t("Nodes ready")} value={dash ?? nodesReady} of={dash ? undefined : nodesTotal} part={nodesReady} total={nodesTotal} tone={nodesReady < nodesTotal ? "warn" : "ok"} />
-      <Tile to="/workloads" label={t("Objects healthy")} value={dash ?? healthy} of={dash ? undefined : bindings.length} part={healthy} total={bindings.length} tone={healthy < bindings.length ? "warn" : "ok"} />
+      <Tile to="/workloads" label={t("Objects healthy")} value={bindings ? healthy : "–"} of={bindings ? total : undefined} part={healthy} total={total} tone={healthy < total ? "warn" : "ok"} />
       <Tile to="/clusters" label={t("CPU requested")} value={dash ?? formatCpu(cpu.allocated)} of={dash ? undefined : formatCpu(cpu.allocatable)} part={cpu.allocated} total={cpu.allocatable} tone={usageTone(cpu.allocated / cpu.allocatable)} />
       <Tile to="/clusters" label={t("Memory requested")} value={dash ?? formatBytes(memory.allocated)} of={dash ? undefined : formatBytes(memory.allocatable)} part={memory.allocated} total={memory.allocatable} tone={usageTone(memory.allocated / memory.allocatable)} />
     </div>
@@ -92,38 +101,32 @@ function Tile({ to, label, value, of, part, total, tone, note }: TileProps) {
 }
 
 /** How many templates got how far. */
-function Funnel({ bindings, more }: { bindings: KObject[]; more: number }) {
-  if (bindings.length === 0) {
+function Funnel({ summary }: { summary: BindingSummary }) {
+  const { total, scheduled, applied, healthy, replicas } = summary;
+  if (total === 0) {
     return <Empty title={t("Nothing is propagated yet")}><p>{t("Apply a workload and a policy that selects it.")}</p><Link className="btn" href="/apply">{t("Plan and apply")}</Link></Empty>;
   }
-  const scheduled = bindings.filter((binding) => targetsOf(binding).length > 0);
-  const applied = scheduled.filter((binding) => targetsOf(binding).every((target) => statusesOf(binding).find((status) => status.clusterName === target.name)?.applied));
-  const healthy = applied.filter((binding) => stateOfBinding(binding) === "Healthy");
-  const replicas = scheduled.reduce((all, binding) => all + targetsOf(binding).reduce((sum, target) => sum + (target.replicas ?? 0), 0), 0);
   const steps = [
-    [t("Selected by a policy"), bindings.length],
-    [t("Scheduled to clusters"), scheduled.length],
-    [t("Applied in all of them"), applied.length],
-    [t("Healthy in all of them"), healthy.length],
+    [t("Selected by a policy"), total],
+    [t("Scheduled to clusters"), scheduled],
+    [t("Applied in all of them"), applied],
+    [t("Healthy in all of them"), healthy],
   ] as const;
   return (
     <div className="stack">
       {steps.map(([text, count], index) => (
         <div className="stack tight" key={text}>
-          <div className="row between"><span>{text}</span><b>{count}</b></div>
-          <Meter tall parts={[{ value: count, tone: index === 3 && count < bindings.length ? "warn" : index === 3 ? "ok" : "" }]} total={bindings.length} label={text} />
+          <div className="row between"><span>{text}</span><b>{count.toLocaleString()}</b></div>
+          <Meter tall parts={[{ value: count, tone: index === 3 && count < total ? "warn" : index === 3 ? "ok" : "" }]} total={total} label={text} />
         </div>
       ))}
-      <p className="muted small">
-        {t("{count} replicas are assigned to clusters.", { count: replicas })}
-        {more > 0 && ` ${t("Counted over the first {shown} of {total}.", { shown: bindings.length, total: more })}`}
-      </p>
+      <p className="muted small">{t("{count} replicas are assigned to clusters.", { count: replicas.toLocaleString() })}</p>
     </div>
   );
 }
 
 function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters: KObject[]; ready: boolean }) {
-  const bad = bindings.filter((binding) => stateOfBinding(binding) !== "Healthy").slice(0, SHOWN_PROBLEMS);
+  const bad = bindings.slice(0, SHOWN_PROBLEMS);
   const down = clusters.filter((cluster) => stateOf(cluster) !== "Ready").slice(0, SHOWN_PROBLEMS);
   return (
     <Card title={t("Needs attention")} flush>
@@ -141,7 +144,7 @@ function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters
               ))}
               {bad.map((binding) => (
                 <tr key={binding.metadata.uid}>
-                  <td><Link href={subjectLink(binding)}>{binding.spec?.resource?.name}</Link><div className="muted small">{binding.spec?.resource?.kind} · {binding.metadata.namespace}</div></td>
+                  <td><ObjectLink to={subjectOf(binding)} tab="why" /><div className="muted small">{binding.spec?.resource?.kind} · {binding.metadata.namespace}</div></td>
                   <td><Badge tone={toneOfBinding(stateOfBinding(binding))}>{t(stateOfBinding(binding))}</Badge><div className="small muted">{reasonOf(binding)}</div></td>
                 </tr>
               ))}
@@ -151,14 +154,4 @@ function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters
       )}
     </Card>
   );
-}
-
-/** The page of the template of a binding. */
-export function subjectLink(binding: KObject): string {
-  const { kind, namespace = "", name = "", apiVersion = "" } = binding.spec?.resource ?? {};
-  const workload = WORKLOADS.find((one) => one.kind === kind);
-  if (workload) return `/workloads/${slugOf(workload)}/${namespace}/${name}?tab=why`;
-  const [group, version] = apiVersion.includes("/") ? apiVersion.split("/") : ["core", apiVersion];
-  const plural = `${String(kind).toLowerCase()}s`;
-  return `/resources/${group}~${version}~${plural}/${namespace ? `${namespace}/` : ""}${name}?tab=why`;
 }

@@ -1,9 +1,8 @@
 // The outcome of a simulated loss of a cluster.
 
-import { Link } from "wouter";
-import { slugOf, WORKLOADS } from "../api/resources";
-import type { Simulation, Subject } from "../api/types";
+import type { Simulation } from "../api/types";
 import { t } from "../i18n";
+import { ObjectLink } from "../ui/objectLink";
 import { Badge, Empty, Meter, type Tone } from "../ui/parts";
 
 const VERDICTS: Record<string, [string, Tone]> = {
@@ -12,11 +11,6 @@ const VERDICTS: Record<string, [string, Tone]> = {
   Stays: ["stays", ""],
   DoesNotFit: ["does not fit", "bad"],
 };
-
-export function subjectHref({ kind, namespace = "", name }: Subject): string | undefined {
-  const workload = WORKLOADS.find((one) => one.kind === kind);
-  return workload && `/workloads/${slugOf(workload)}/${namespace}/${name}`;
-}
 
 export function SimulationView({ simulation }: { simulation: Simulation }) {
   const { totals, bindings, gains, notes = [] } = simulation;
@@ -49,10 +43,9 @@ export function SimulationView({ simulation }: { simulation: Simulation }) {
           <tbody>
             {bindings.map(({ subject, verdict, replicas, to = [], reason }) => {
               const [text, tone] = VERDICTS[verdict] ?? [verdict, ""];
-              const href = subjectHref(subject);
               return (
                 <tr key={`${subject.kind}/${subject.namespace}/${subject.name}`}>
-                  <td>{href ? <Link href={href}>{subject.name}</Link> : subject.name}<div className="muted small">{subject.kind} · {subject.namespace}</div></td>
+                  <td><ObjectLink to={subject} /><div className="muted small">{subject.kind} · {subject.namespace}</div></td>
                   <td>{replicas}</td>
                   <td><Badge tone={tone}>{t(text)}</Badge>{reason && <div className="small muted">{reason}</div>}</td>
                   <td>{to.map((target) => `${target.name} +${target.replicas ?? 0}`).join(", ") || <span className="muted">–</span>}</td>

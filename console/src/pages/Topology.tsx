@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { useLocation } from "wouter";
+import { useBindingSummary, useWhole } from "../api/bindings";
 import { useLive } from "../api/live";
 import { BINDINGS, CLUSTERS, pathOf } from "../api/resources";
 import type { KObject } from "../api/types";
@@ -17,7 +18,8 @@ import "./fleetMap.css";
 
 export default function Topology() {
   const { namespace } = usePrefs();
-  const clusters = useLive({ path: pathOf(CLUSTERS) });
+  const clusters = useWhole({ path: pathOf(CLUSTERS) });
+  const summary = useBindingSummary(namespace);
   const bindings = useLive({ path: pathOf(BINDINGS, namespace), limit: 1000 });
   const [by, setBy] = useUrlState("by", "namespace");
   const problem = clusters.phase === "error" ? clusters : bindings.phase === "error" ? bindings : undefined;
@@ -28,7 +30,7 @@ export default function Topology() {
     <>
       <PageHead title={t("Topology")} />
       <Stale show={clusters.stale || bindings.stale} />
-      <Card title={t("Clusters by region")}><FleetMap clusters={clusters.items} bindings={bindings.items} /></Card>
+      <Card title={t("Clusters by region")}><FleetMap clusters={clusters.items} shares={summary.data?.clusters} /></Card>
       <Card title={t("Replicas")} flush actions={<Segmented label={t("Group by")} value={by} onChange={setBy} options={[{ id: "namespace", text: t("Namespaces") }, { id: "policy", text: t("Policies") }, { id: "workload", text: t("Workloads") }]} />}>
         {map.flows.length === 0 ? <Empty title={t("No replicas are assigned to clusters")} icon="cluster" /> : <Flows map={map} clusters={clusters.items} />}
         {bindings.hasMore && <p className="muted small" style={{ padding: "0 18px 14px" }}>{t("Counted over the first {shown} of {total}.", { shown: bindings.items.length, total: bindings.total })}</p>}

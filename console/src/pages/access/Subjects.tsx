@@ -1,8 +1,8 @@
 // Users, groups and service accounts with the roles they are bound to.
 
 import { useMemo, useState } from "react";
+import { useWhole } from "../../api/bindings";
 import { request } from "../../api/client";
-import { useLive } from "../../api/live";
 import { pathOf } from "../../api/resources";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
@@ -16,8 +16,8 @@ const SHOWN_MAX = 300;
 const isOfSystem = ({ subject, grants }: Grantee) => subject.name.startsWith("system:") || (subject.kind === "ServiceAccount" && subject.namespace?.startsWith("kube-") === true && grants.every((grant) => grant.role.startsWith("system:")));
 
 export function Subjects() {
-  const everywhere = useLive({ path: pathOf(CLUSTER_ROLE_BINDINGS) });
-  const inNamespaces = useLive({ path: pathOf(ROLE_BINDINGS) });
+  const everywhere = useWhole({ path: pathOf(CLUSTER_ROLE_BINDINGS) });
+  const inNamespaces = useWhole({ path: pathOf(ROLE_BINDINGS) });
   const [filter, setFilter] = useUrlState("q", "");
   const [system, setSystem] = useUrlState("system", "");
   const [binding, setBinding] = useState<{ kind: string; name: string }>();

@@ -1,13 +1,12 @@
 // What applying would do in every cluster.
 
 import { useState } from "react";
-import { Link } from "wouter";
 import type { ChangePlan, KObject, PlanAction, Planned } from "../../api/types";
 import { useYaml } from "../../editor/ObjectYaml";
 import { YamlDifference } from "../../editor/YamlEditor";
 import { t } from "../../i18n";
+import { ObjectLink } from "../../ui/objectLink";
 import { Badge, Button, Empty, Loading, Segmented, type Tone } from "../../ui/parts";
-import { subjectHref } from "../SimulationView";
 
 const ACTIONS: Record<string, [string, Tone]> = {
   Place: ["create", "ok"], Create: ["create", "ok"], Change: ["change", "info"], Remove: ["remove", "bad"], Unchanged: ["no change", ""], Keep: ["no change", ""],
@@ -28,11 +27,10 @@ export function PlanView({ plan }: { plan: ChangePlan }) {
 function PlannedCard({ planned }: { planned: Planned }) {
   const { subject, policy, actions, problem, reasons = [], notes = [] } = planned;
   const [shown, setShown] = useState("");
-  const href = subjectHref(subject);
   return (
     <section className="card">
       <header>
-        <h2>{href ? <Link href={href}>{subject.name}</Link> : subject.name} <span className="muted small">{subject.kind}{subject.namespace && ` · ${subject.namespace}`}</span></h2>
+        <h2><ObjectLink to={subject} /> <span className="muted small">{subject.kind}{subject.namespace && ` · ${subject.namespace}`}</span></h2>
         {policy && <span className="muted small">{t("by policy {name}", { name: policy })}</span>}
       </header>
       {(problem || notes.length > 0) && <div className="body stack tight">{problem && <div className="banner bad">{problem}</div>}{notes.map((note) => <div className="small muted" key={note}>{note}</div>)}</div>}

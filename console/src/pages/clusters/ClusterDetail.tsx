@@ -3,21 +3,24 @@
 import { Chart } from "../../ui/chart";
 import { useState } from "react";
 import { Link } from "wouter";
-import { useLive, useLiveObject } from "../../api/live";
+import { type Row, useLiveObject } from "../../api/live";
 import { useHistory } from "../../api/history";
 import { formatBytes, formatCpu } from "../../api/quantity";
 import { BINDINGS, CLUSTERS, LEASES, pathOf } from "../../api/resources";
+import { useRows } from "../../api/rows";
 import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
 import { perCluster, stateOfBinding, toneOfBinding } from "../../model/binding";
 import { capacityOf, isCordoned, nodesOf, stateOf } from "../../model/cluster";
+import { subjectOf } from "../../model/links";
+import { ObjectLink } from "../../ui/objectLink";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, Meter, PageHead, Problem, Stale, Tabs, usageTone } from "../../ui/parts";
+import { DataTable, type TableColumn } from "../../ui/table";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { ConditionTable } from "../ConditionTable";
 import { EventList, useNewestEvents } from "../EventList";
 import { HealthHistory } from "../Metrics";
-import { subjectLink } from "../Overview";
 import { setCordoned } from "./actions";
 import { State } from "./Clusters";
 import { Nodes } from "./Nodes";
@@ -149,35 +152,22 @@ function Past({ name }: { name: string }) {
   );
 }
 
+/** Everything that the cluster is a target of; the server finds and counts it. */
 function RunsHere({ name }: { name: string }) {
-  const live = useLive({ path: pathOf(BINDINGS) });
-  if (live.phase === "loading") return <Loading />;
-  if (live.phase === "error" && live.error) return <section className="card"><Problem error={live.error} retry={live.reload} /></section>;
-  const here = live.items.filter((binding) => binding.spec?.clusters?.some((target: { name: string }) => target.name === name));
-  if (here.length === 0) return <section className="card"><Empty title={t("Nothing runs in {cluster}", { cluster: name })} icon="workload" /></section>;
+  const live = useRows({ resource: BINDINGS, bindings: { cluster: name }, whole: true });
+  const here = (row: Row) => perCluster(row.object).find((one) => one.name === name);
+  const columns: TableColumn<Row>[] = [
+    { id: "name", title: t("Name"), width: "minmax(180px, 2fr)", cell: (row) => <><ObjectLink to={subjectOf(row.object!)} /> <span className="muted small">{row.object?.spec?.resource?.kind}</span></> },
+    { id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row) => row.metadata.namespace ?? "–" },
+    { id: "replicas", title: t("Replicas"), width: "100px", cell: (row) => { const own = here(row); return own?.desired !== undefined ? `${own.ready ?? 0}/${own.desired}` : "–"; } },
+    { id: "state", title: t("State here"), width: "140px", cell: (row) => { const own = here(row); return own && <Badge tone={own.tone}>{t(own.state)}</Badge>; } },
+    { id: "everywhere", title: t("Everywhere"), width: "140px", cell: (row) => { const state = stateOfBinding(row.object!); return <Badge tone={toneOfBinding(state)}>{t(state)}</Badge>; } },
+  ];
   return (
-    <Card title={t("{count} objects", { count: here.length })} flush>
-      <div className="hscroll" tabIndex={0} role="group">
-        <table className="simple">
-          <thead><tr><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Replicas")}</th><th>{t("State here")}</th><th>{t("Everywhere")}</th></tr></thead>
-          <tbody>
-            {here.slice(0, 500).map((binding) => {
-              const own = perCluster(binding).find((one) => one.name === name);
-              const state = stateOfBinding(binding);
-              return (
-                <tr key={binding.metadata.uid}>
-                  <td><Link href={subjectLink(binding).replace("?tab=why", "")}>{binding.spec.resource.name}</Link><div className="muted small">{binding.spec.resource.kind}</div></td>
-                  <td>{binding.metadata.namespace}</td>
-                  <td>{own?.desired !== undefined ? `${own.ready ?? 0}/${own.desired}` : "–"}</td>
-                  <td>{own && <Badge tone={own.tone}>{t(own.state)}</Badge>}</td>
-                  <td><Badge tone={toneOfBinding(state)}>{t(state)}</Badge></td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
-    </Card>
+    <>
+      <Stale show={live.stale} />
+      <DataTable label={t("Runs here")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} empty={<Empty title={t("Nothing runs in {cluster}", { cluster: name })} icon="workload" />} />
+    </>
   );
 }
 

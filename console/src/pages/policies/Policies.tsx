@@ -1,13 +1,14 @@
 // Propagation and override policies, with what each of them holds.
 
 import { Link, useLocation } from "wouter";
+import { useBindingSummary } from "../../api/bindings";
 import { useLive } from "../../api/live";
-import { BINDINGS, pathOf, POLICIES, slugOf } from "../../api/resources";
+import { pathOf, POLICIES, slugOf } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
-import { policyOf } from "../../model/binding";
+import { policyKey } from "../../model/bindingSummary";
 import { Age, Badge, Empty, Menu, PageHead, Segmented, Stale } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { placementText, selectorsText } from "./describe";
@@ -34,13 +35,8 @@ export default function Policies() {
   const resource = POLICIES.find((one) => one.kind === kind) ?? POLICIES[0]!;
   const live = useLive({ path: pathOf(resource, namespace) });
   const propagates = resource.kind.endsWith("PropagationPolicy");
-  const bindings = useLive(propagates ? { path: pathOf(BINDINGS, namespace), limit: 1000 } : undefined);
-  const held = new Map<string, number>();
-  for (const binding of bindings.items) {
-    const policy = policyOf(binding);
-    if (policy?.kind === resource.kind) held.set(`${policy.namespace ?? ""}/${policy.name}`, (held.get(`${policy.namespace ?? ""}/${policy.name}`) ?? 0) + 1);
-  }
-  const heldBy = (policy: KObject) => held.get(`${policy.metadata.namespace ?? ""}/${policy.metadata.name}`) ?? 0;
+  const summary = useBindingSummary(namespace);
+  const held = (policy: KObject) => summary.data?.policies[policyKey({ kind: resource.kind, ...policy.metadata })] ?? 0;
   const rows = filter ? live.items.filter((one) => JSON.stringify([one.metadata.name, one.spec?.resourceSelectors]).toLowerCase().includes(filter.toLowerCase())) : live.items;
   const columns: TableColumn<KObject>[] = [
     { id: "name", title: t("Name"), width: "minmax(160px, 1.3fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
@@ -50,7 +46,7 @@ export default function Policies() {
     ...(propagates
       ? [
           { id: "priority", title: t("Priority"), width: "84px", cell: (one: KObject) => one.spec?.priority ?? 0, sort: (one: KObject) => one.spec?.priority ?? 0 },
-          { id: "holds", title: t("Holds"), width: "92px", cell: (one: KObject) => (heldBy(one) > 0 ? <Badge tone="info" plain>{heldBy(one)}</Badge> : <span className="muted">{t("unused")}</span>), sort: heldBy },
+          { id: "holds", title: t("Holds"), width: "92px", cell: (one: KObject) => (!summary.data ? <span className="muted">–</span> : held(one) > 0 ? <Badge tone="info" plain>{held(one).toLocaleString()}</Badge> : <span className="muted">{t("unused")}</span>), sort: held },
         ]
       : []),
     { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} />, sort: (one) => -Date.parse(one.metadata.creationTimestamp ?? "") },

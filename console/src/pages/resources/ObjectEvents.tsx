@@ -1,18 +1,20 @@
 // Events of an object, of its binding and of its works.
 
-import { useLive } from "../../api/live";
-import { EVENTS, pathOf } from "../../api/resources";
+import { useObjectEvents } from "../../api/objectEvents";
 import type { KObject } from "../../api/types";
+import { t } from "../../i18n";
 import { Card } from "../../ui/parts";
 import { EventList } from "../EventList";
 
+const SHOWN_MAX = 100;
+
 export function ObjectEvents({ object, binding }: { object: KObject; binding?: KObject }) {
-  const live = useLive({ path: pathOf(EVENTS) });
-  const uids = new Set([object.metadata.uid, binding?.metadata.uid]);
-  const mention = `(${object.kind}/${object.metadata.namespace ? `${object.metadata.namespace}/` : ""}${object.metadata.name})`;
-  const concerns = (event: KObject) =>
-    uids.has(event.involvedObject?.uid) ||
-    (event.involvedObject?.kind === object.kind && event.involvedObject?.name === object.metadata.name && event.involvedObject?.namespace === object.metadata.namespace) ||
-    (event.involvedObject?.kind === "Work" && String(event.message).includes(mention));
-  return <Card flush><EventList live={live} filter={concerns} /></Card>;
+  const events = useObjectEvents(object, binding);
+  const shown = Math.min(events.items.length, SHOWN_MAX);
+  return (
+    <Card flush>
+      <EventList live={events} max={SHOWN_MAX} />
+      {events.total > shown && <p className="muted small" style={{ padding: "12px 18px" }}>{t("The newest {shown} of {total}.", { shown, total: events.total.toLocaleString() })}</p>}
+    </Card>
+  );
 }

@@ -1,23 +1,30 @@
 // One object of any kind: facts, data, placement, events, YAML.
 
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
-import { useLive, useLiveObject } from "../../api/live";
-import { BINDINGS, CLUSTER_BINDINGS, pathOf, type Resource, slugOf, useResource } from "../../api/resources";
+import type { ApiError } from "../../api/client";
+import { type Row, useLiveObject } from "../../api/live";
+import { BINDINGS, CLUSTER_BINDINGS, isSecrets, pathOf, type Resource, slugOf, useResource } from "../../api/resources";
+import { useRows } from "../../api/rows";
+import { readSecret, useMaskedSecret } from "../../api/secrets";
 import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { ObjectYaml } from "../../editor/ObjectYaml";
 import { t } from "../../i18n";
 import { bindingNameOf, perCluster, policyOf, reasonOf, stateOfBinding, toneOfBinding } from "../../model/binding";
+import { policyKey } from "../../model/bindingSummary";
+import { subjectOf } from "../../model/links";
 import { ClusterChips } from "../../ui/clusterChips";
+import { ObjectLink } from "../../ui/objectLink";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
+import { DataTable, type TableColumn } from "../../ui/table";
 import { ConditionTable } from "../ConditionTable";
-import { subjectLink } from "../Overview";
 import { placementText, selectorsText } from "../policies/describe";
 import { DeleteDialog } from "../workloads/Actions";
 import { policyHref } from "../workloads/Summary";
 import { WhyView } from "../workloads/WhyView";
-import { DataCard } from "./DataCard";
+import { DataCard, SecretCard } from "./DataCard";
 import { ObjectEvents } from "./ObjectEvents";
 
 export default function ResourceDetail({ slug, namespace, name }: { slug: string; namespace?: string; name: string }) {
@@ -30,10 +37,12 @@ export default function ResourceDetail({ slug, namespace, name }: { slug: string
 const HAS_NO_PLACEMENT = /^(work|policy|cluster|search|config|apps)\.karmada\.io$|^events\.k8s\.io$|authorization|coordination/;
 
 function Detail({ resource, namespace, name }: { resource: Resource; namespace?: string; name: string }) {
-  const live = useLiveObject(pathOf(resource, namespace), name);
+  const secret = isSecrets(resource);
+  const whole = useLiveObject(pathOf(resource, namespace), secret ? undefined : name);
+  const masked = useMaskedSecret(namespace ?? "", secret ? name : undefined);
+  const live = secret ? masked : whole;
   const placed = !HAS_NO_PLACEMENT.test(resource.group) && resource.kind !== "Event";
   const bindingsPath = pathOf(resource.namespaced ? BINDINGS : CLUSTER_BINDINGS, namespace);
-  const bindings = useLive(resource.kind.endsWith("PropagationPolicy") ? { path: bindingsPath, limit: 1000 } : undefined);
   const { object: binding } = useLiveObject(bindingsPath, placed ? bindingNameOf(resource.kind, name) : undefined);
   const [tab, setTab] = useUrlState("tab", "summary");
   const [deleting, setDeleting] = useState(false);
@@ -57,20 +66,21 @@ function Detail({ resource, namespace, name }: { resource: Resource; namespace?:
       </PageHead>
       <Stale show={live.stale} />
       <Tabs tabs={tabs} current={tab} onChange={setTab} label={t("Sections")} />
-      {tab === "summary" && <Summary resource={resource} object={object} binding={binding} bindings={bindings.items} />}
+      {tab === "summary" && <Summary resource={resource} object={object} binding={binding} />}
       {tab === "why" && <WhyView resource={resource} object={object} binding={binding} />}
       {tab === "events" && <ObjectEvents object={object} binding={binding} />}
-      {tab === "yaml" && (resource.kind === "Secret" ? <SecretYaml resource={resource} object={live.object} /> : <ObjectYaml resource={resource} object={live.object} />)}
+      {tab === "yaml" && (secret ? <SecretYaml resource={resource} object={live.object} /> : <ObjectYaml resource={resource} object={live.object} />)}
       {deleting && <DeleteDialog resource={resource} object={object} back={list} onClose={() => setDeleting(false)} />}
     </>
   );
 }
 
-function Summary({ resource, object, binding, bindings }: { resource: Resource; object: KObject; binding?: KObject; bindings: KObject[] }) {
+function Summary({ resource, object, binding }: { resource: Resource; object: KObject; binding?: KObject }) {
   const policy = policyOf(binding);
   const isPolicy = resource.group === "policy.karmada.io" && object.spec?.resourceSelectors;
   const owner = object.metadata.ownerReferences?.[0];
   return (
+    <>
     <div className="grid2">
       <Card title={t("Details")}>
         <KeyValues
@@ -86,14 +96,16 @@ function Summary({ resource, object, binding, bindings }: { resource: Resource; 
             [t("Labels"), <Labels labels={object.metadata.labels} />],
             [t("Annotations"), <Labels labels={short(object.metadata.annotations)} />],
             [t("Created"), <Age at={object.metadata.creationTimestamp} ago />],
-            ["UID", <code>{object.metadata.uid}</code>],
+            ["UID", object.metadata.uid && <code>{object.metadata.uid}</code>],
           ]}
         />
       </Card>
-      {isPolicy && resource.kind.endsWith("PropagationPolicy") && <Held policy={object} bindings={bindings} />}
-      {(resource.kind === "ConfigMap" || resource.kind === "Secret") && <DataCard object={object} secret={resource.kind === "Secret"} />}
+      {resource.group === "" && resource.kind === "ConfigMap" && <DataCard object={object} />}
+      {isSecrets(resource) && <SecretCard secret={object} />}
       {object.status?.conditions && <Card title={t("Conditions")} flush><ConditionTable object={object} /></Card>}
     </div>
+    {isPolicy && resource.kind.endsWith("PropagationPolicy") && <Held policy={object} />}
+    </>
   );
 }
 
@@ -107,9 +119,11 @@ function facts(resource: Resource, object: KObject): [string, React.ReactNode][]
       return [[t("Class"), spec.ingressClassName], [t("Hosts"), (spec.rules ?? []).map((rule: any) => rule.host ?? "*").join(", ")]];
     case "Namespace":
       return [[t("State"), status.phase]];
+    case "Secret":
+      return [[t("Type"), object.type]];
     case "ResourceBinding":
     case "ClusterResourceBinding":
-      return [[t("Object"), <Link href={subjectLink(object)}>{spec.resource?.kind} {spec.resource?.name}</Link>], [t("Policy"), policyOf(object)?.name], [t("State"), <>{t(stateOfBinding(object))} <span className="muted">{reasonOf(object)}</span></>], [t("Clusters"), <ClusterChips clusters={perCluster(object)} max={20} />], [t("Replicas"), spec.replicas]];
+      return [[t("Object"), <ObjectLink to={subjectOf(object)} tab="why">{spec.resource?.kind} {spec.resource?.name}</ObjectLink>], [t("Policy"), policyOf(object)?.name], [t("State"), <>{t(stateOfBinding(object))} <span className="muted">{reasonOf(object)}</span></>], [t("Clusters"), <ClusterChips clusters={perCluster(object)} max={20} />], [t("Replicas"), spec.replicas]];
     case "Work":
       return [[t("Cluster"), <Link href={`/clusters/${(object.metadata.namespace ?? "").replace("karmada-es-", "")}`}>{(object.metadata.namespace ?? "").replace("karmada-es-", "")}</Link>], [t("Contents"), (spec.workload?.manifests ?? []).map((one: KObject) => `${one.kind} ${one.metadata?.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata?.name}`).join(", ")], [t("Health"), (status.manifestStatuses ?? []).map((one: any) => t(one.health ?? "Unknown")).join(", ")]];
     case "ClusterRole":
@@ -126,38 +140,30 @@ function facts(resource: Resource, object: KObject): [string, React.ReactNode][]
 const short = (annotations?: Record<string, string>) =>
   annotations && Object.fromEntries(Object.entries(annotations).filter(([key]) => key !== "kubectl.kubernetes.io/last-applied-configuration").map(([key, value]) => [key, value.length > 60 ? `${value.slice(0, 59)}…` : value]));
 
-function Held({ policy, bindings }: { policy: KObject; bindings: KObject[] }) {
-  const held = bindings.filter((binding) => {
-    const by = policyOf(binding);
-    return by?.name === policy.metadata.name && (by.namespace ?? "") === (policy.metadata.namespace ?? "");
-  });
+/** The objects that the policy places: a cluster-wide policy holds objects in namespaces too. */
+function Held({ policy }: { policy: KObject }) {
+  const { name, namespace } = policy.metadata;
+  const live = useRows({ resource: BINDINGS, namespace, bindings: { policy: policyKey({ kind: policy.kind ?? "", namespace, name }) }, whole: true });
+  const columns: TableColumn<Row>[] = [
+    { id: "object", title: t("Object"), width: "minmax(180px, 1.5fr)", cell: (row) => <><ObjectLink to={subjectOf(row.object!)} /> <span className="muted small">{row.object?.spec?.resource?.kind}</span></> },
+    ...(namespace ? [] : [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row: Row) => row.metadata.namespace ?? "–" }]),
+    { id: "clusters", title: t("Clusters"), width: "minmax(260px, 2.4fr)", cell: (row) => <ClusterChips clusters={perCluster(row.object)} /> },
+    { id: "state", title: t("State"), width: "140px", cell: (row) => { const state = stateOfBinding(row.object!); return <Badge tone={toneOfBinding(state)}>{t(state)}</Badge>; } },
+  ];
   return (
-    <Card title={t("Objects it holds")} flush>
-      {held.length === 0 ? <Empty title={t("It holds no object")} icon="policy"><p>{t("No object matches its selectors, or another policy has a higher priority.")}</p></Empty> : (
-        <div className="hscroll" tabIndex={0} role="group">
-          <table className="simple">
-            <tbody>
-              {held.slice(0, 200).map((binding) => {
-                const state = stateOfBinding(binding);
-                return (
-                  <tr key={binding.metadata.uid}>
-                    <td><Link href={subjectLink(binding).replace("?tab=why", "")}>{binding.spec.resource.name}</Link><div className="muted small nowrap">{binding.spec.resource.kind}</div></td>
-                    <td><ClusterChips clusters={perCluster(binding)} /></td>
-                    <td><Badge tone={toneOfBinding(state)}>{t(state)}</Badge></td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        </div>
-      )}
-    </Card>
+    <>
+      <h2>{t("Objects it holds")}</h2>
+      <DataTable label={t("Objects it holds")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={480} empty={<Empty title={t("It holds no object")} icon="policy"><p>{t("No object matches its selectors, or another policy has a higher priority.")}</p></Empty>} />
+    </>
   );
 }
 
-/** The YAML of a Secret has its values, so that it is shown on request only. */
+/** The YAML of a Secret has its values, so that it is read on request only. */
 function SecretYaml({ resource, object }: { resource: Resource; object: KObject }) {
+  const { name, namespace = "", resourceVersion } = object.metadata;
   const [shown, setShown] = useState(false);
-  if (shown) return <ObjectYaml resource={resource} object={object} />;
-  return <section className="card"><Empty title={t("The values are hidden")} icon="lock"><p>{t("The YAML contains the values of the secret.")}</p><Button icon="eye" onClick={() => setShown(true)}>{t("Show the YAML")}</Button></Empty></section>;
+  const secret = useQuery<KObject, ApiError>({ queryKey: ["secret", namespace, name, resourceVersion], queryFn: () => readSecret(namespace, name), enabled: shown, gcTime: 0, placeholderData: (before) => before });
+  if (!shown) return <section className="card"><Empty title={t("The values are hidden")} icon="lock"><p>{t("The YAML contains the values of the secret.")}</p><Button icon="eye" onClick={() => setShown(true)}>{t("Show the YAML")}</Button></Empty></section>;
+  if (secret.data) return <ObjectYaml resource={resource} object={secret.data} />;
+  return <section className="card">{secret.error ? <Problem error={secret.error} retry={() => void secret.refetch()} /> : <Loading />}</section>;
 }

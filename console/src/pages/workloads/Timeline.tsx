@@ -3,11 +3,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useMemo } from "react";
 import { type ApiError, getJson, query } from "../../api/client";
+import { useObjectEvents } from "../../api/objectEvents";
 import { apiVersionOf, type Resource } from "../../api/resources";
 import type { Condition, KObject } from "../../api/types";
 import { t } from "../../i18n";
+import { timeOfEvent } from "../../model/events";
 import { Card, Empty, exactTime, Loading, Problem, type Tone } from "../../ui/parts";
-import { timeOfEvent, useNewestEvents } from "../EventList";
 import "./why.css";
 
 interface Step {
@@ -86,22 +87,18 @@ function fromObjects(workload: KObject, binding: KObject | undefined, events: KO
   for (const condition of (workload.status?.conditions ?? []) as Condition[]) {
     add(condition.lastTransitionTime, `${condition.type}: ${condition.status}`, condition.status === "True" ? "ok" : "warn", condition.message);
   }
-  const mention = `(${workload.kind}/${workload.metadata.namespace}/${workload.metadata.name})`;
-  const uids = new Set([workload.metadata.uid, binding?.metadata.uid]);
   for (const event of events) {
-    const own = uids.has(event.involvedObject?.uid) || (event.involvedObject?.kind === "Work" && String(event.message).includes(mention));
     // Events of an earlier object of the same name do not belong to this one.
     const current = timeOfEvent(event) >= (workload.metadata.creationTimestamp ?? "");
     const cluster = event.involvedObject?.kind === "Work" ? `${String(event.involvedObject.namespace).replace("karmada-es-", "")}: ` : "";
-    if (own && current) add(timeOfEvent(event), cluster + event.reason, event.type === "Warning" ? "warn" : "", event.message);
+    if (current) add(timeOfEvent(event), cluster + event.reason, event.type === "Warning" ? "warn" : "", event.message);
   }
   return steps.sort((a, b) => a.at - b.at);
 }
 
 export function Timeline({ resource, workload, binding }: { resource: Resource; workload: KObject; binding?: KObject }) {
   const { namespace, name } = workload.metadata;
-  // Events of its works name it too.
-  const events = useNewestEvents(undefined, name);
+  const events = useObjectEvents(workload, binding);
   const recorded = useQuery<{ steps: RecordedStep[] }, ApiError>({
     // A new version of either object is a new step.
     queryKey: ["timeline", resource.kind, namespace, name, workload.metadata.resourceVersion, binding?.metadata.resourceVersion],

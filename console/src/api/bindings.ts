@@ -1,0 +1,37 @@
+// Totals and failovers of all bindings, counted by the server.
+
+import { useEffect, useMemo } from "react";
+import { type BindingSummary, summarize } from "../model/bindingSummary";
+import type { Moves } from "../model/failover";
+import { query } from "./client";
+import { type Followed, useFollowed } from "./followed";
+import { type LiveState, type ListSpec, useLive } from "./live";
+import { BINDINGS, pathOf } from "./resources";
+import type { KObject, Meta } from "./types";
+
+const PATH = "/flotilla/v1alpha1/bindings";
+
+/** A list that is loaded to its end; it stays `loading` until then. */
+export function useWhole<T extends { metadata: Meta } = KObject>(spec: ListSpec | undefined): LiveState<T> {
+  const live = useLive<T>(spec);
+  const { phase, hasMore, loadingMore, loadMore, items } = live;
+  useEffect(() => {
+    if (phase === "ready" && hasMore && !loadingMore) loadMore();
+  }, [phase, hasMore, loadingMore, loadMore, items.length]);
+  return phase === "ready" && hasMore ? { ...live, phase: "loading" } : live;
+}
+
+/** Totals over the bindings of a namespace, or of all. */
+export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
+  const counted = useFollowed<BindingSummary>({ path: `${PATH}/summary${query({ namespace })}`, resource: BINDINGS, namespace });
+  // A control plane of another kind, or an older one: its bindings are counted here.
+  const isForeign = counted.phase === "error" && counted.error?.notFound === true;
+  const whole = useWhole(isForeign ? { path: pathOf(BINDINGS, namespace) } : undefined);
+  const data = useMemo(() => (isForeign && whole.phase === "ready" ? summarize(whole.items) : undefined), [isForeign, whole.phase, whole.items]);
+  return isForeign ? { phase: whole.phase, stale: whole.stale, error: whole.error, data, reload: whole.reload } : counted;
+}
+
+/** The newest failovers, and the workloads that left the cluster and did not return. */
+export function useMoves(cluster = ""): Followed<Moves> {
+  return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, resource: BINDINGS });
+}
