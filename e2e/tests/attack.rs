@@ -242,7 +242,7 @@ fn signing_request(name: &str, organization: &str) -> Value {
         "spec": {"signerName": CLIENT_SIGNER, "usages": ["client auth"], "request": STANDARD.encode(pem)}})
 }
 
-/// H1: signing requests of a caller who may update approvals and has no right on a signer. L3: their names.
+/// H1: signing requests of a caller that may update approvals and has no right on a signer. L3: their names.
 fn certificates(world: &World) -> Vec<Reproduction> {
     let post = |name: &str, organization: &str, expected| {
         reproduction(("H1", "approver"), ("POST", REQUESTS, JSON), signing_request(name, organization), expected)
@@ -268,7 +268,7 @@ fn certificates(world: &World) -> Vec<Reproduction> {
     all
 }
 
-/// H2: writes that create, by callers who may not create.
+/// H2: writes that create, by callers that may not create.
 fn creating_writes() -> Vec<Reproduction> {
     let named = |api_version: &str, kind: &str, more: Value| {
         let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "made"}});

@@ -1,4 +1,4 @@
-//! Estimators and those who ask them, ours and Karmada's: each scheduler asks each estimator, and Karmada's descheduler asks ours.
+//! Estimators and their clients, ours and Karmada's: each scheduler asks each estimator, and Karmada's descheduler asks ours.
 
 use e2e::agent::Agent;
 use e2e::eventually::eventually;

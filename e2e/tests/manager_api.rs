@@ -419,7 +419,7 @@ fn callers_get_and_keep_only_what_their_roles_allow() {
         (answer.code, answer.body.replace(name, "NAME"))
     };
     assert_eq!(missing("east"), missing("none"));
-    // Secrets are shown without content, also to those who may reveal them.
+    // Secrets are shown without content, also to callers that may reveal them.
     let secrets = format!("{BASE}/instances/west/gvr/core/v1/namespaces/default/secrets");
     for path in [secrets.clone(), format!("{secrets}/key")] {
         let shown = world.admin.get(&path).expect("an answer");
@@ -468,7 +468,7 @@ fn no_role_reaches_further(world: &World) {
     post(&world.admin, &format!("{BASE}/bindings"), &ghost, 200);
     post(&iam, &users, &json!({"name": "ghost"}), 403);
 
-    // The Secret of a cluster is read and written by the manager: who names it must have the right to do both.
+    // The Secret of a cluster is read and written by the manager, so a caller that names it needs both rights.
     let clusters = "/apis/manager.flotilla.dev/v1alpha1/managedclusters";
     let seen = || {
         let answer = owner.get(clusters).expect("an answer");

@@ -39,7 +39,7 @@ impl Direct {
         Self { server }
     }
 
-    /// The caller, or whom it acts as when it may.
+    /// The caller, or the user it impersonates when it may.
     async fn context(&self, identity: &Identity) -> Result<Context, Status> {
         let caller = &identity.user;
         let Some(wanted) = &identity.impersonated else {

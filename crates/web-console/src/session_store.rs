@@ -1,7 +1,7 @@
 //! Sessions in the storage of the server, so that every replica knows them and a restart ends none.
 //!
-//! A session is a Secret that is named after a hash of the cookie and sealed with a key that only servers have: who reads
-//! Secrets learns neither cookie nor token, and who writes them cannot create a session.
+//! A session is a Secret that is named after a hash of the cookie and sealed with a key that only servers have. A reader of
+//! Secrets learns neither cookie nor token, and a writer of Secrets cannot create a session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -111,7 +111,7 @@ impl Client {
         } else if is_loopback(host) {
             let uri = address(&format!("http://{host}/v2/"))?;
             match self.once(Method::GET, &uri, &[], Bytes::new(), None).await {
-                // A server that wants TLS says 400 or nothing at all to whom speaks without.
+                // A server that requires TLS answers 400, or nothing, to a client without it.
                 Ok(answer) if answer.status() != StatusCode::BAD_REQUEST => "http",
                 Ok(_) => "https",
                 Err(error @ ClientError::Unreachable { .. }) => {

@@ -17,7 +17,7 @@ pub(crate) struct DeferredWrites {
     waiting: Mutex<Option<Vec<Request>>>,
 }
 
-/// The place of a write among those that wait; it says who has to start a transaction.
+/// The place of a write among those that wait; it says which of them starts the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// A transaction must begin within [`DEFERRED_FOR`].
