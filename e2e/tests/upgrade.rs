@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use e2e::etcd::EtcdCluster;
 use e2e::fleet::{run, text};
 use e2e::flotilla::{Flotilla, binary, kubectl};
+use serde_json::Value;
 
 fn flotilla(arguments: &[&str]) -> Output {
     run(&binary(), Path::new("/nonexistent"), arguments)
@@ -27,7 +28,7 @@ fn refusal(data_dir: &Path) -> String {
 
 fn version(server: &Flotilla) -> u64 {
     let list = server.kubectl(&["get", "--raw", "/api/v1/namespaces/default/configmaps"]);
-    let list: serde_json::Value = serde_json::from_slice(&list.stdout).expect("JSON");
+    let list: Value = serde_json::from_slice(&list.stdout).expect("JSON");
     let names: Vec<&str> =
         list["items"].as_array().into_iter().flatten().filter_map(|item| item["metadata"]["name"].as_str()).collect();
     assert!(["a", "b", "c"].iter().all(|name| names.contains(name)), "{list}");
@@ -90,6 +91,53 @@ fn state_moves_to_etcd_and_back_with_keys_and_growing_versions() {
     assert!(third > second, "{third} after {second}");
     rejects_old_watches(&server, second);
     assert!(kubectl(&client, &["get", "configmap", "a"]).status.success(), "and came back");
+}
+
+/// Written with `testdata/backups/make` by the last release of each format, with the objects as its server showed them.
+#[test]
+fn backups_of_earlier_releases_are_restored() {
+    let backups = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/backups");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&backups).expect("backups") {
+        let backup = entry.expect("a file").path();
+        if backup.extension().is_some_and(|extension| extension == "flotilla") {
+            seen += 1;
+            restore_earlier(&backup);
+        }
+    }
+    assert!(seen > 0, "{} has no backup", backups.display());
+}
+
+fn restore_earlier(backup: &Path) {
+    let release = backup.file_stem().expect("a name").display().to_string();
+    let file = backup.to_str().expect("UTF-8");
+    let about = flotilla(&["backup", "inspect", file, "-o", "json"]);
+    let about: Value = serde_json::from_slice(&about.stdout).unwrap_or_else(|_| panic!("{release}: {}", text(&about)));
+    assert!(about["program"].as_str().is_some_and(|program| program.contains(&release)), "{about}");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let data = folder.path().join("data");
+    expect_kubectl(&["restore", file, "--data-dir", data.to_str().expect("UTF-8")]);
+    let server = Flotilla::start_in(&data, &[]);
+    let expected = std::fs::read(backup.with_extension("json")).expect("the objects");
+    let expected: Value = serde_json::from_slice(&expected).expect("JSON");
+    for object in expected["items"].as_array().expect("objects") {
+        let (kind, name) =
+            (object["kind"].as_str().expect("a kind"), object["metadata"]["name"].as_str().expect("a name"));
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+        let found = server.kubectl(&["get", kind, name, "-n", namespace, "-o", "json"]);
+        let found: Value = serde_json::from_slice(&found.stdout).unwrap_or_else(|_| panic!("{kind}: {}", text(&found)));
+        for field in ["/metadata/uid", "/metadata/creationTimestamp", "/metadata/labels", "/data", "/spec"] {
+            assert_eq!(found.pointer(field), object.pointer(field), "{release}: {kind} {namespace}/{name}: {field}");
+        }
+    }
+    // In safe mode until an operator confirms; then it works like any other.
+    let state = run(&binary(), &server.kubeconfig, &["restore", "status", "-o", "json"]);
+    let state: Value = serde_json::from_slice(&state.stdout).unwrap_or_else(|_| panic!("{}", text(&state)));
+    assert_eq!(state["on"], true, "{state}");
+    let confirmed = run(&binary(), &server.kubeconfig, &["restore", "confirm"]);
+    assert!(confirmed.status.success(), "{}", text(&confirmed));
+    let written = server.kubectl(&["-n", "shop", "create", "configmap", "later"]);
+    assert!(written.status.success(), "{}", text(&written));
 }
 
 #[test]
