@@ -42,10 +42,12 @@ export function CheckSteps({ steps }: { steps: CheckStep[] }) {
   return (
     <ul className="stack tight">
       {steps.map(({ text, state, detail }) => (
-        <li className="row wrap" key={text} role={state === "failed" ? "alert" : undefined}>
-          <Badge tone={TONES[state]}>{texts[state]}</Badge>
-          <span>{text}</span>
-          {detail && <span className="small muted" style={{ overflowWrap: "anywhere" }}>{detail}</span>}
+        <li key={text}>
+          <div className="row wrap" role={state === "failed" ? "alert" : undefined}>
+            <Badge tone={TONES[state]}>{texts[state]}</Badge>
+            <span>{text}</span>
+            {detail && <span className="small muted" style={{ overflowWrap: "anywhere" }}>{detail}</span>}
+          </div>
         </li>
       ))}
     </ul>

@@ -21,10 +21,11 @@ const MODES: Record<string, () => string> = {
 /** Asks the manager what it would say. */
 function useCheck(instance: { name: string }) {
   const text = useSettled(JSON.stringify(instance));
+  const settled = JSON.parse(text) as typeof instance;
   return useQuery<unknown, ApiError>({
     queryKey: ["check-instance", text],
-    queryFn: () => send("POST", `${INSTANCES}?validateOnly=true`, JSON.parse(text)),
-    enabled: isInstanceName(instance.name),
+    queryFn: () => send("POST", `${INSTANCES}?validateOnly=true`, settled),
+    enabled: isInstanceName(settled.name),
     retry: false,
   });
 }
