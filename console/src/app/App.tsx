@@ -68,6 +68,8 @@ function Pages({ atManager, ofManager }: { atManager: boolean; ofManager: boolea
           <Route path="/apply" component={Apply} />
           <Route path="/policies" component={Policies} />
           <Route path="/policies/new/:kind">{({ kind }) => <PolicyEditor kind={kind} />}</Route>
+          <Route path="/policies/edit/:kind/:name">{({ kind, name }) => <PolicyEditor kind={kind} name={decodeURIComponent(name)} />}</Route>
+          <Route path="/policies/edit/:kind/:namespace/:name">{({ kind, namespace, name }) => <PolicyEditor kind={kind} namespace={namespace} name={decodeURIComponent(name)} />}</Route>
           <Route path="/failover" component={Failover} />
           <Route path="/resources" component={Kinds} />
           <Route path="/resources/:slug">{({ slug }) => <ResourceList slug={slug} />}</Route>

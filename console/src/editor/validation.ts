@@ -2,6 +2,7 @@
 
 import { isMap, isScalar, isSeq, type Node, type Pair, parseAllDocuments, type Scalar, type YAMLMap } from "yaml";
 import { t } from "../i18n";
+import { itemLimit, mapLimit, scalarLimit } from "./limits";
 import { loadSchemas, resolveSchema, type Schema, type SchemaDocument, schemaOfKind } from "./schema";
 
 export interface SchemaProblem {
@@ -54,11 +55,13 @@ const isOpen = (schema: Schema) => Boolean(schema.oneOf || schema.anyOf || schem
 
 function check(document: SchemaDocument, raw: Schema | undefined, node: unknown, path: string): SchemaProblem[] {
   const schema = resolveSchema(document, raw);
-  if (!schema || isOpen(schema)) return [];
+  if (!schema) return [];
+  // Where several types are allowed, limits still hold for values of their type.
+  if (isOpen(schema)) return isScalar(node) ? beyond(node, path, scalarLimit(schema, node.value)) : [];
   if (isMap(node)) return checkMap(document, schema, node, path);
   if (isSeq(node)) {
     if (schema.type && schema.type !== "array") return [wrongType(node, path, schema.type)];
-    return node.items.flatMap((item, index) => check(document, schema.items, item, `${path}[${index}]`));
+    return [...beyond(node, path, itemLimit(schema, node.toJSON())), ...node.items.flatMap((item, index) => check(document, schema.items, item, `${path}[${index}]`))];
   }
   return isScalar(node) ? checkScalar(schema, node, path) : [];
 }
@@ -67,7 +70,7 @@ function checkMap(document: SchemaDocument, schema: Schema, map: YAMLMap, path: 
   if (schema.type && schema.type !== "object") return [wrongType(map, path, schema.type)];
   const { properties, additionalProperties } = schema;
   const takesMore = !properties || additionalProperties === true || schema["x-kubernetes-preserve-unknown-fields"];
-  const found: SchemaProblem[] = [];
+  const found: SchemaProblem[] = beyond(firstKey(map), path, mapLimit(schema, map.items.length));
   for (const pair of map.items as Pair<Node, Node>[]) {
     const key = String(isScalar(pair.key) ? pair.key.value : pair.key);
     const at = path ? `${path}.${key}` : key;
@@ -108,5 +111,7 @@ function checkScalar(schema: Schema, node: Scalar, path: string): SchemaProblem[
   const fits: Record<string, boolean> = { string: typeof value === "string", integer: Number.isInteger(value) || typeof value === "bigint", number: typeof value === "number", boolean: typeof value === "boolean" };
   if (schema.type && !(fits[schema.type] ?? false)) return [wrongType(node, path, schema.type)];
   if (schema.enum && !schema.enum.includes(value)) return [problem(node, t("{field} must be one of {values}", { field: path, values: schema.enum.join(", ") }))];
-  return [];
+  return beyond(node, path, scalarLimit(schema, value));
 }
+
+const beyond = (node: Node, path: string, limit: string | undefined): SchemaProblem[] => (limit ? [problem(node, `${path}: ${limit}`)] : []);

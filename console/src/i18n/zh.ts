@@ -391,6 +391,19 @@ const zh: Record<string, string> = {
   "Workloads that left it by failover and did not return: {count}": "因故障迁移离开且未返回的工作负载：{count}", "This control plane does not record failovers": "此控制平面不记录故障迁移", "No failover yet": "还没有故障迁移",
   "The newest {shown} of {total}.": "最新的 {shown} 项，共 {total} 项。", "{count} bytes": "{count} 字节", "This control plane tells the keys only together with the values.": "此控制平面只能连同值一起提供键。",
   "Each time values are revealed, the audit log records who read the Secret.": "每次显示值时，审计日志都会记录谁读取了该密钥。", Returned: "已返回", Moved: "已迁移", Moving: "迁移中", "Not placed yet": "尚未放置",
+  "at least {count} characters are needed": "至少需要 {count} 个字符", "at most {count} characters are allowed": "最多允许 {count} 个字符", "must match {pattern}": "必须匹配 {pattern}", "must be more than {limit}": "必须大于 {limit}",
+  "must be at least {limit}": "不能小于 {limit}", "must be less than {limit}": "必须小于 {limit}", "must be at most {limit}": "不能大于 {limit}", "must be a multiple of {limit}": "必须是 {limit} 的倍数",
+  "at least {count} items are needed": "至少需要 {count} 项", "at most {count} items are allowed": "最多允许 {count} 项", "items must be unique": "各项不能重复", "at least {count} entries are needed": "至少需要 {count} 个条目",
+  "at most {count} entries are allowed": "最多允许 {count} 个条目", conflict: "冲突", "Others have set these fields to other values. Nothing of the object was changed.": "其他人已将这些字段设为其他值。该对象没有任何更改。", "Take over these fields": "接管这些字段",
+  "The form shows the first selector, rule and change of the policy. It has further parts, which stay as they are: {selectors} selectors, {rules} rules, {overriders} changes, {affinities} groups of clusters.": "表单显示策略的第一个选择器、规则和更改。其余部分保持不变：{selectors} 个选择器、{rules} 条规则、{overriders} 项更改、{affinities} 个集群组。",
+  "Image repository": "镜像仓库路径", "Command of a container": "容器命令", "Arguments of a container": "容器参数", "YAML in a field": "字段中的 YAML", Container: "容器", "Path inside the text": "文本内路径",
+  "It is protected from deletion by the label {label}.": "标签 {label} 保护它不被删除。", "Asking the control plane…": "正在询问控制平面…",
+  "It holds {count} objects. Another policy that selects them takes them over; without one they stay where they are.": "它管理 {count} 个对象。选择它们的其他策略会接管；没有其他策略时它们留在原处。",
+  "It is deleted from the control plane. Its policy keeps what runs in these clusters:": "它会从控制平面删除。其策略保留这些集群中运行的内容：", "It is deleted from the control plane and from these clusters:": "它会从控制平面和这些集群中删除：",
+  "{count} replicas": "{count} 个副本", "Services that lose these pods": "失去这些 Pod 的服务", "These objects are there because of it, and leave too unless something else needs them:": "这些对象因它而存在，若没有其他对象需要，也会一并移除：",
+  "Roll back to revision {number} of {cluster}": "回滚到 {cluster} 的修订版本 {number}", "Revision {number}": "修订版本 {number}", "Main container": "主容器", "All containers": "所有容器", "Before the last restart": "上次重启之前",
+  "Logs of {shown} of {count} containers": "{count} 个容器中 {shown} 个的日志", "Logs of {count} containers": "{count} 个容器的日志", "No container was restarted, or its log is gone.": "没有容器重启过，或其日志已不存在。",
+  "Shell or command": "Shell 或命令", Run: "运行",
 };
 
 export default zh;

@@ -10,7 +10,7 @@ export const imagesOf = (workload: KObject): string[] =>
 
 export const canScale = (kind: string) => kind === "Deployment" || kind === "StatefulSet";
 export const canRestart = (kind: string) => kind === "Deployment" || kind === "StatefulSet" || kind === "DaemonSet";
-export const canRollBack = (kind: string) => kind === "Deployment";
+export const canRollBack = canRestart;
 
 /** The field that stops a workload from rolling out or from starting, where its kind has one. */
 export function pauseField(kind: string): "paused" | "suspend" | undefined {

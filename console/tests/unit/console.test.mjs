@@ -20,7 +20,7 @@ test("every text has a Chinese translation", () => {
   const missing = new Set();
   for (const file of sources.filter((one) => !one.includes("/i18n/"))) {
     const text = readFileSync(file, "utf8");
-    for (const [, key] of text.matchAll(/\bt\(\s*"((?:[^"\\]|\\.)*)"/g)) if (!translated.has(key)) missing.add(key);
+    for (const [, key] of text.matchAll(/\b(?:t|msg)\(\s*"((?:[^"\\]|\\.)*)"/g)) if (!translated.has(key)) missing.add(key);
     for (const [, inside] of text.matchAll(/\bt\(([^"()]*\?[^()]*)\)/g)) {
       for (const [, key] of inside.matchAll(/"((?:[^"\\]|\\.)*)"/g)) if (!translated.has(key)) missing.add(key);
     }

@@ -115,3 +115,92 @@ test("where keys are not served, a table without objects is read", async () => {
   answers = {};
   await assert.rejects(readMasked("shop", "db"), { code: 404 });
 });
+
+test("values beyond the limits of the schema are found while they are typed", async () => {
+  const { schemaProblems } = await load("editor/validation.ts");
+  const spec = {
+    type: "object",
+    properties: {
+      name: { type: "string", pattern: "^[a-z]+$", maxLength: 5 },
+      size: { type: "integer", minimum: 1, maximum: 9 },
+      share: { type: "number", minimum: 0, exclusiveMinimum: true },
+      quantity: { anyOf: [{ type: "integer" }, { type: "string" }], pattern: "^[0-9]+m?$", "x-kubernetes-int-or-string": true },
+      tags: { type: "array", minItems: 1, maxItems: 2, uniqueItems: true, items: { type: "string", minLength: 1 } },
+      odd: { type: "string", pattern: "(?P<x>a)" },
+    },
+  };
+  const widget = { type: "object", properties: { apiVersion: { type: "string" }, kind: { type: "string" }, spec }, "x-kubernetes-group-version-kind": [{ group: "shop.example", version: "v1", kind: "Widget" }] };
+  answers = { "/openapi/v3/apis/shop.example/v1": { components: { schemas: { Widget: widget } } } };
+  const problems = async (fields) => (await schemaProblems(`apiVersion: shop.example/v1\nkind: Widget\nspec: ${JSON.stringify(fields)}\n`)).map((one) => one.message);
+  assert.deepEqual(await problems({ name: "abc", size: 1, share: 0.5, quantity: "10m", tags: ["a", "b"], odd: "b" }), []);
+  assert.deepEqual(await problems({ name: "ABC" }), ["spec.name: must match ^[a-z]+$"]);
+  assert.deepEqual(await problems({ name: "abcdef" }), ["spec.name: at most 5 characters are allowed"]);
+  assert.deepEqual(await problems({ size: 0 }), ["spec.size: must be at least 1"]);
+  assert.deepEqual(await problems({ size: 10 }), ["spec.size: must be at most 9"]);
+  assert.deepEqual(await problems({ share: 0 }), ["spec.share: must be more than 0"]);
+  assert.deepEqual(await problems({ quantity: "ten" }), ["spec.quantity: must match ^[0-9]+m?$"]);
+  assert.deepEqual(await problems({ tags: [] }), ["spec.tags: at least 1 items are needed"]);
+  assert.deepEqual(await problems({ tags: ["a", "a"] }), ["spec.tags: items must be unique"]);
+  assert.deepEqual(await problems({ tags: [""] }), ["spec.tags[0]: at least 1 characters are needed"]);
+});
+
+test("StatefulSets and DaemonSets have revisions too", async () => {
+  const { revisionsOf } = await load("model/revisions.ts");
+  const owner = (kind, name) => ({ ownerReferences: [{ kind, name }] });
+  const revision = (number, image, name = "db") => ({ metadata: { name: `db-${number}`, ...owner("StatefulSet", name) }, revision: number, data: { spec: { template: { $patch: "replace", metadata: { labels: { app: "db" } }, spec: { containers: [{ image }] } } } } });
+  const workload = { kind: "StatefulSet", metadata: { name: "db", namespace: "shop" } };
+  const found = revisionsOf(workload, "m1", [revision(1, "db:1"), revision(3, "db:3"), revision(2, "db:2"), revision(9, "other:9", "other")]);
+  assert.deepEqual(found.map(({ number, images, current }) => [number, images[0], current]), [[3, "db:3", true], [2, "db:2", false], [1, "db:1", false]]);
+  assert.deepEqual(found[2].template, { metadata: { labels: { app: "db" } }, spec: { containers: [{ image: "db:1" }] } });
+  const set = (number, replicas) => ({ metadata: { name: `web-${number}`, annotations: { "deployment.kubernetes.io/revision": String(number) }, ...owner("Deployment", "web") }, spec: { replicas, template: { metadata: { labels: { app: "web", "pod-template-hash": "x" } }, spec: { containers: [{ image: `web:${number}` }] } } } });
+  const deployment = { kind: "Deployment", metadata: { name: "web", namespace: "shop" } };
+  const sets = revisionsOf(deployment, "m1", [set(10, 0), set(9, 0)]);
+  assert.deepEqual(sets.map(({ number, current }) => [number, current]), [[10, true], [9, false]], "also when it is scaled to zero");
+  assert.deepEqual(sets[0].template.metadata, { labels: { app: "web" } });
+});
+
+test("containers are chosen for one pod and for many", async () => {
+  const { chosenContainers, containersOfAll, defaultContainer, wordsOfCommand } = await load("model/containers.ts");
+  const pod = (containers, init = [], annotations = {}) => ({ metadata: { name: "web", annotations }, spec: { containers: containers.map((name) => ({ name })), initContainers: init.map((name) => ({ name })) } });
+  const web = pod(["proxy", "web"], ["setup"], { "kubectl.kubernetes.io/default-container": "web" });
+  assert.equal(defaultContainer(web), "web");
+  assert.equal(defaultContainer(pod(["a", "b"])), "a");
+  assert.deepEqual(chosenContainers(web, ""), ["web"]);
+  assert.deepEqual(chosenContainers(web, "*"), ["proxy", "web"]);
+  assert.deepEqual(chosenContainers(web, "setup"), ["setup"]);
+  assert.deepEqual(chosenContainers(pod(["a"]), "setup"), []);
+  assert.deepEqual(containersOfAll([web, pod(["web", "extra"])]).map((one) => one.name), ["proxy", "web", "setup", "extra"]);
+  assert.deepEqual(wordsOfCommand(`sh -c "echo 'a b'" ''`), ["sh", "-c", "echo 'a b'", ""]);
+});
+
+test("a deletion names clusters, followers and services", async () => {
+  const { deletionOf, isProtected, servicesOf } = await load("model/deletion.ts");
+  const follower = { apiVersion: "v1", kind: "ConfigMap", namespace: "shop", name: "settings" };
+  const held = binding(1, { clusters: ["m1", "m2"], annotations: { "resourcebinding.karmada.io/dependencies": JSON.stringify([follower]) } });
+  const { clusters, keeps, followers } = deletionOf(held);
+  assert.deepEqual([clusters.map((one) => one.name), keeps, followers], [["m1", "m2"], false, [follower]]);
+  assert.equal(deletionOf({ ...held, spec: { ...held.spec, preserveResourcesOnDeletion: true } }).keeps, true);
+  assert.deepEqual(deletionOf(undefined), { clusters: [], keeps: false, followers: [] });
+  assert.deepEqual(deletionOf(binding(1, { annotations: { "resourcebinding.karmada.io/dependencies": "{" } })).followers, []);
+  const workload = { kind: "Deployment", metadata: { name: "web" }, spec: { template: { metadata: { labels: { app: "web", tier: "front" } } } } };
+  const service = (name, selector) => ({ metadata: { name }, spec: { selector } });
+  assert.deepEqual(servicesOf(workload, [service("web", { app: "web" }), service("other", { app: "db" }), service("none", undefined)]), ["web"]);
+  assert.equal(isProtected({ metadata: { labels: { "resourcetemplate.karmada.io/deletion-protected": "Always" } } }), true);
+});
+
+test("applying takes over fields of others only when asked", async () => {
+  const { applyAll, applyOne } = await load("pages/apply/manifests.ts");
+  const served = [resource("", "v1", "configmaps", "ConfigMap"), resource("", "v1", "namespaces", "Namespace", false)];
+  const sent = [];
+  const conflict = { kind: "Status", reason: "Conflict", message: "1 conflict", details: { causes: [{ reason: "FieldManagerConflict", field: ".data.a", message: 'conflict with "kubectl"' }] } };
+  globalThis.fetch = async (url) => {
+    sent.push(String(url));
+    return String(url).includes("configmaps") && !String(url).includes("force=true") ? Response.json(conflict, { status: 409 }) : Response.json({});
+  };
+  const object = (kind, name) => ({ apiVersion: "v1", kind, metadata: { name, ...(kind === "ConfigMap" ? { namespace: "shop" } : {}) } });
+  const outcomes = await applyAll([object("ConfigMap", "a"), object("Namespace", "shop")], served, () => {});
+  assert.deepEqual(outcomes.map((one) => [one.object.kind, one.conflicts]), [["Namespace", undefined], ["ConfigMap", [{ field: ".data.a", message: 'conflict with "kubectl"' }]]]);
+  assert.ok(sent.every((url) => !url.includes("force")), sent.join());
+  assert.equal((await applyOne(object("ConfigMap", "a"), served, true)).error, undefined);
+  assert.ok(sent.at(-1).includes("force=true"));
+});

@@ -72,7 +72,7 @@ export default function Apply() {
       <div className="grid2">
         <Card title={t("Manifests")} flush><YamlEditor text={text} onChange={change} label={t("Manifests")} height="calc(100vh - 250px)" /></Card>
         <div className="stack">
-          {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} /> : plan ? <PlanView plan={plan.plan} /> : (
+          {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} onChange={setOutcomes} /> : plan ? <PlanView plan={plan.plan} /> : (
             <section className="card">{busy ? <Loading /> : <Empty title={t("Plan first")} icon="apply"><p>{t("The plan shows for every cluster what would be created, changed or removed, with replicas. Nothing is changed before you apply.")}</p></Empty>}</section>
           )}
         </div>

@@ -142,7 +142,7 @@ function Conversion({ cluster, resource, objects }: { cluster: string; resource:
           <Command text={`flotilla promote ${resource.kind.toLowerCase()} ${first.name} -n ${first.namespace} -C ${cluster}${withDependencies ? " -d" : ""}`} />
         </div>
       </Card>
-      {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} /> : plan ? <PlanView plan={plan.plan} /> : busy ? <Loading /> : null}
+      {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} onChange={setOutcomes} /> : plan ? <PlanView plan={plan.plan} /> : busy ? <Loading /> : null}
       {outcomes?.every((one) => !one.error) && <div className="row"><Badge tone="ok">{t("Converted")}</Badge></div>}
     </>
   );

@@ -1,34 +1,60 @@
-// A policy as a form with its YAML next to it, and a preview of what it would change.
+// A new or existing policy as a form with its YAML next to it, and a preview of what it would change.
 
 import { useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
+import { useWhole } from "../../api/bindings";
 import { FIELD_MANAGER, query, send } from "../../api/client";
-import { type Row, useLive } from "../../api/live";
-import { CLUSTERS, pathOf, POLICIES, slugOf } from "../../api/resources";
+import { type Row, useLiveObject } from "../../api/live";
+import { CLUSTERS, pathOf, POLICIES, type Resource } from "../../api/resources";
 import type { ChangePlan, KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
-import { useYaml } from "../../editor/ObjectYaml";
+import { useYaml, withoutNoise } from "../../editor/ObjectYaml";
 import { YamlEditor } from "../../editor/YamlEditor";
-import { t } from "../../i18n";
-import { attempt, Button, Card, Field, PageHead, Problem } from "../../ui/parts";
+import { msg, t } from "../../i18n";
+import { pageOf } from "../../model/links";
+import { attempt, Button, Card, Empty, Field, Loading, PageHead, Problem } from "../../ui/parts";
 import { planOf } from "../apply/manifests";
 import { PlanView } from "../apply/PlanView";
 import "../workloads/why.css";
-import { type Draft, emptyDraft, policyFrom, problemsOf } from "./draft";
+import { changedPolicy, type Draft, draftOf, emptyDraft, hiddenParts, type Overrider, policyFrom, problemsOf } from "./draft";
 
 const KINDS = ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "Ingress", "ConfigMap", "Secret", "Namespace", "CustomResourceDefinition"];
 
-export default function PolicyEditor({ kind }: { kind: string }) {
-  const resource = POLICIES.find((one) => one.kind === kind) ?? POLICIES[0]!;
-  const { namespace } = usePrefs();
-  const clusters = useLive<Row>({ path: pathOf(CLUSTERS), table: true });
+const resourceOf = (kind: string) => POLICIES.find((one) => one.kind === kind) ?? POLICIES[0]!;
+
+export default function PolicyEditor({ kind, namespace, name }: { kind: string; namespace?: string; name?: string }) {
+  const resource = resourceOf(kind);
+  const prefs = usePrefs();
+  if (name) return <Existing resource={resource} namespace={namespace} name={name} />;
+  return <Form resource={resource} initial={emptyDraft(resource.namespaced ? prefs.namespace || "default" : "")} />;
+}
+
+function Existing({ resource, namespace, name }: { resource: Resource; namespace?: string; name: string }) {
+  const live = useLiveObject(pathOf(resource, namespace), name);
+  // The form begins with what was there when it was opened; the version tells the control plane what was seen.
+  const [opened, setOpened] = useState<KObject>();
+  if (!opened && live.object) setOpened(live.object);
+  if (opened) return <Form resource={resource} initial={draftOf(opened)} existing={opened} />;
+  if (live.phase === "loading") return <><PageHead title={name} /><Loading /></>;
+  return <><PageHead title={name} /><section className="card">{live.error ? <Problem error={live.error} retry={live.reload} /> : <Empty title={t("{kind} {name} does not exist", { kind: resource.kind, name })} />}</section></>;
+}
+
+/** Without fields of the server, as a user writes it. */
+function manifestOf(policy: KObject): KObject {
+  const { name, namespace, labels, annotations } = policy.metadata;
+  return { apiVersion: policy.apiVersion, kind: policy.kind, metadata: { name, namespace, labels, annotations }, spec: policy.spec };
+}
+
+function Form({ resource, initial, existing }: { resource: Resource; initial: Draft; existing?: KObject }) {
+  const clusters = useWhole<Row>({ path: pathOf(CLUSTERS), table: true });
   const [, navigate] = useLocation();
-  const [draft, setDraft] = useState<Draft>(() => emptyDraft(resource.namespaced ? namespace || "default" : ""));
+  const [draft, setDraft] = useState<Draft>(initial);
   const [plan, setPlan] = useState<ChangePlan>();
   const [problem, setProblem] = useState<Error>();
-  const policy = policyFrom(resource, draft);
-  const yaml = useYaml(policy);
+  const policy = existing ? changedPolicy(resource, withoutNoise(existing), draft) : policyFrom(resource, draft);
+  const yaml = useYaml(manifestOf(policy));
   const problems = problemsOf(draft);
+  const page = pageOf(resource, draft.namespace, draft.name);
   const set = (change: Partial<Draft>) => {
     setDraft({ ...draft, ...change });
     setPlan(undefined);
@@ -36,35 +62,44 @@ export default function PolicyEditor({ kind }: { kind: string }) {
   const preview = async () => {
     setProblem(undefined);
     try {
-      setPlan(await planOf([policy]));
+      setPlan(await planOf([manifestOf(policy)]));
     } catch (error) {
       setProblem(error as Error);
     }
   };
-  const create = async () => {
-    const created = await attempt(t("{name} is created", { name: draft.name }), () => send<KObject>("POST", pathOf(resource, draft.namespace) + query({ fieldManager: FIELD_MANAGER }), policy));
-    if (created) navigate(`/resources/${slugOf(resource)}/${draft.namespace ? `${draft.namespace}/` : ""}${draft.name}`);
+  const save = async () => {
+    const done = existing ? t("Saved") : t("{name} is created", { name: draft.name });
+    const options = query({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict" });
+    const write = () => (existing ? send<KObject>("PUT", pathOf(resource, draft.namespace, draft.name) + options, policy) : send<KObject>("POST", pathOf(resource, draft.namespace) + options, policy));
+    if (await attempt(done, write)) navigate(page);
   };
   const overrides = resource.kind.endsWith("OverridePolicy");
+  const hidden = hiddenParts(existing ?? policy);
+  const kinds = KINDS.includes(draft.kind) ? KINDS : [draft.kind, ...KINDS];
+  const crumbs = [{ text: t("Policies"), to: `/policies?kind=${resource.kind}` }, ...(existing ? [{ text: draft.name, to: page }, { text: t("Edit") }] : [{ text: t("New policy") }])];
   return (
     <>
-      <PageHead title={t("New {kind}", { kind: resource.kind })} crumbs={[{ text: t("Policies"), to: `/policies?kind=${resource.kind}` }, { text: t("New policy") }]}>
-        {!overrides && <Button disabled={problems.length > 0} onClick={() => void preview()}>{t("Preview")}</Button>}
-        <Button kind="primary" disabled={problems.length > 0} onClick={() => void create()}>{t("Create")}</Button>
+      <PageHead title={existing ? draft.name : t("New {kind}", { kind: resource.kind })} crumbs={crumbs}>
+        {existing && <Link className="btn" href={`${page}?tab=yaml`}>YAML</Link>}
+        <Button disabled={problems.length > 0} onClick={() => void preview()}>{t("Preview")}</Button>
+        <Button kind="primary" disabled={problems.length > 0} onClick={() => void save()}>{existing ? t("Save") : t("Create")}</Button>
       </PageHead>
+      {hidden.selectors + hidden.rules + hidden.overriders + hidden.affinities > 0 && (
+        <div className="banner">{t("The form shows the first selector, rule and change of the policy. It has further parts, which stay as they are: {selectors} selectors, {rules} rules, {overriders} changes, {affinities} groups of clusters.", { ...hidden })}</div>
+      )}
       <div className="grid2">
         <Card title={t("Form")}>
           <div className="stack loose">
             <div className="grid-s">
-              <Field label={t("Name")} problem={draft.name && problems.includes("name") ? t("Lowercase letters, digits, dots and dashes.") : ""}>{(id) => <input id={id} className="input" value={draft.name} onChange={(event) => set({ name: event.target.value })} />}</Field>
-              {resource.namespaced && <Field label={t("Namespace")}>{(id) => <input id={id} className="input" value={draft.namespace} onChange={(event) => set({ namespace: event.target.value })} />}</Field>}
+              <Field label={t("Name")} problem={draft.name && problems.includes("name") ? t("Lowercase letters, digits, dots and dashes.") : ""}>{(id) => <input id={id} className="input" value={draft.name} disabled={existing !== undefined} onChange={(event) => set({ name: event.target.value })} />}</Field>
+              {resource.namespaced && <Field label={t("Namespace")}>{(id) => <input id={id} className="input" value={draft.namespace} disabled={existing !== undefined} onChange={(event) => set({ namespace: event.target.value })} />}</Field>}
             </div>
             <div className="grid-s">
-              <Field label={t("Selects objects of kind")}>{(id) => <select id={id} className="select" value={draft.kind} onChange={(event) => set({ kind: event.target.value })}>{KINDS.map((one) => <option key={one}>{one}</option>)}</select>}</Field>
+              <Field label={t("Selects objects of kind")}>{(id) => <select id={id} className="select" value={draft.kind} onChange={(event) => set({ kind: event.target.value })}>{kinds.map((one) => <option key={one}>{one}</option>)}</select>}</Field>
               <Field label={t("Name of the object")} hint={t("Empty selects all, or those with the labels below.")}>{(id) => <input id={id} className="input" value={draft.objectName} onChange={(event) => set({ objectName: event.target.value })} />}</Field>
             </div>
             <Field label={t("Labels of the objects")} hint={t("For example app=web, tier=front")}>{(id) => <input id={id} className="input" value={draft.labels} disabled={draft.objectName !== ""} onChange={(event) => set({ labels: event.target.value })} />}</Field>
-            <fieldset className="field" style={{ border: 0, margin: 0, padding: 0 }}>
+            <fieldset className="field" style={{ border: 0, margin: 0, padding: 0 }} disabled={hidden.affinities > 0}>
               <legend className="label" style={{ fontWeight: 560, fontSize: 13, padding: 0, marginBottom: 6 }}>{overrides ? t("Clusters it changes") : t("Clusters")}</legend>
               <div className="chips">
                 {clusters.items.map(({ metadata: { name } }) => (
@@ -119,22 +154,33 @@ function PlacementFields({ draft, set }: { draft: Draft; set: (change: Partial<D
   );
 }
 
+const OVERRIDERS: [id: Overrider, text: string][] = [
+  ["imageTag", msg("Image tag")],
+  ["imageRegistry", msg("Image registry")],
+  ["imageRepository", msg("Image repository")],
+  ["command", msg("Command of a container")],
+  ["args", msg("Arguments of a container")],
+  ["label", msg("Label")],
+  ["annotation", msg("Annotation")],
+  ["field", msg("YAML in a field")],
+  ["plaintext", msg("Field by JSON pointer")],
+];
+const KEYS: Record<string, string> = { command: msg("Container"), args: msg("Container"), field: msg("Path"), plaintext: msg("Path") };
+const HINTS: Record<string, string> = { field: "/data/config.yaml", plaintext: "/spec/replicas" };
+
 function OverrideFields({ draft, set }: { draft: Draft; set: (change: Partial<Draft>) => void }) {
   return (
     <>
       <Field label={t("What it changes")}>
         {(id) => (
           <select id={id} className="select" value={draft.overrider} onChange={(event) => set({ overrider: event.target.value as Draft["overrider"] })}>
-            <option value="imageTag">{t("Image tag")}</option>
-            <option value="imageRegistry">{t("Image registry")}</option>
-            <option value="label">{t("Label")}</option>
-            <option value="annotation">{t("Annotation")}</option>
-            <option value="plaintext">{t("Field by JSON pointer")}</option>
+            {OVERRIDERS.map(([id, text]) => <option key={id} value={id}>{t(text)}</option>)}
           </select>
         )}
       </Field>
       <div className="grid-s">
-        {!draft.overrider.startsWith("image") && <Field label={draft.overrider === "plaintext" ? t("Path") : t("Key")} hint={draft.overrider === "plaintext" ? "/spec/replicas" : undefined}>{(id) => <input id={id} className="input" value={draft.overrideKey} onChange={(event) => set({ overrideKey: event.target.value })} />}</Field>}
+        {!draft.overrider.startsWith("image") && <Field label={t(KEYS[draft.overrider] ?? "Key")} hint={HINTS[draft.overrider]}>{(id) => <input id={id} className="input" value={draft.overrideKey} onChange={(event) => set({ overrideKey: event.target.value })} />}</Field>}
+        {draft.overrider === "field" && <Field label={t("Path inside the text")} hint="/server/port">{(id) => <input id={id} className="input" value={draft.overrideSub} onChange={(event) => set({ overrideSub: event.target.value })} />}</Field>}
         <Field label={t("Value")}>{(id) => <input id={id} className="input" value={draft.overrideValue} onChange={(event) => set({ overrideValue: event.target.value })} />}</Field>
       </div>
     </>

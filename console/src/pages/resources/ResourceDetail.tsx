@@ -5,7 +5,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import type { ApiError } from "../../api/client";
 import { type Row, useLiveObject } from "../../api/live";
-import { BINDINGS, CLUSTER_BINDINGS, isSecrets, pathOf, type Resource, slugOf, useResource } from "../../api/resources";
+import { BINDINGS, CLUSTER_BINDINGS, isSecrets, pathOf, POLICIES, type Resource, slugOf, useResource } from "../../api/resources";
 import { useRows } from "../../api/rows";
 import { readSecret, useMaskedSecret } from "../../api/secrets";
 import type { KObject } from "../../api/types";
@@ -21,7 +21,7 @@ import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, PageHead, 
 import { DataTable, type TableColumn } from "../../ui/table";
 import { ConditionTable } from "../ConditionTable";
 import { placementText, selectorsText } from "../policies/describe";
-import { DeleteDialog } from "../workloads/Actions";
+import { DeleteDialog } from "../workloads/DeleteDialog";
 import { policyHref } from "../workloads/Summary";
 import { WhyView } from "../workloads/WhyView";
 import { DataCard, SecretCard } from "./DataCard";
@@ -62,6 +62,7 @@ function Detail({ resource, namespace, name }: { resource: Resource; namespace?:
   return (
     <>
       <PageHead title={name} crumbs={crumbs} badges={<>{state && <Badge tone={toneOfBinding(state)}>{t(state)}</Badge>}{object.metadata.deletionTimestamp && <Badge tone="warn">{t("Deleting")}</Badge>}</>}>
+        {POLICIES.some((one) => one.kind === resource.kind && one.group === resource.group) && <Link className="btn" href={`/policies/edit/${resource.kind}/${namespace ? `${namespace}/` : ""}${encodeURIComponent(name)}`}>{t("Edit")}</Link>}
         {resource.verbs.includes("delete") && <Button kind="danger" icon="trash" onClick={() => setDeleting(true)}>{t("Delete…")}</Button>}
       </PageHead>
       <Stale show={live.stale} />
@@ -70,7 +71,7 @@ function Detail({ resource, namespace, name }: { resource: Resource; namespace?:
       {tab === "why" && <WhyView resource={resource} object={object} binding={binding} />}
       {tab === "events" && <ObjectEvents object={object} binding={binding} />}
       {tab === "yaml" && (secret ? <SecretYaml resource={resource} object={live.object} /> : <ObjectYaml resource={resource} object={live.object} />)}
-      {deleting && <DeleteDialog resource={resource} object={object} back={list} onClose={() => setDeleting(false)} />}
+      {deleting && <DeleteDialog resource={resource} object={object} binding={binding} back={list} onClose={() => setDeleting(false)} />}
     </>
   );
 }

@@ -1,15 +1,15 @@
 // Scale, restart, pause, rebalance and delete.
 
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { mergePatch, request, send } from "../../api/client";
+import { mergePatch, send } from "../../api/client";
 import { apiVersionOf, pathOf, REBALANCERS, type Resource } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { t } from "../../i18n";
 import { canRestart, canScale, isPaused, pauseField } from "../../model/workload";
 import { attempt, Button, Command, Dialog, Field, Menu } from "../../ui/parts";
+import { DeleteDialog } from "./DeleteDialog";
 
-export function Actions({ resource, workload }: { resource: Resource; workload: KObject }) {
+export function Actions({ resource, workload, binding }: { resource: Resource; workload: KObject; binding?: KObject }) {
   const [dialog, setDialog] = useState<"" | "scale" | "delete">("");
   const { name, namespace = "" } = workload.metadata;
   const path = pathOf(resource, namespace, name);
@@ -41,7 +41,7 @@ export function Actions({ resource, workload }: { resource: Resource; workload: 
         ]}
       />
       {dialog === "scale" && <ScaleDialog path={path} workload={workload} onClose={() => setDialog("")} />}
-      {dialog === "delete" && <DeleteDialog resource={resource} object={workload} back={`/workloads?kind=${resource.kind}`} onClose={() => setDialog("")} />}
+      {dialog === "delete" && <DeleteDialog resource={resource} object={workload} binding={binding} back={`/workloads?kind=${resource.kind}`} onClose={() => setDialog("")} />}
     </>
   );
 }
@@ -61,25 +61,6 @@ function ScaleDialog({ path, workload, onClose }: { path: string; workload: KObj
         {(id) => <input id={id} className="input" inputMode="numeric" autoFocus value={replicas} onChange={(event) => setReplicas(event.target.value)} />}
       </Field>
       <Command text={`kubectl scale ${workload.kind?.toLowerCase()} ${name} -n ${namespace} --replicas ${valid ? count : current}`} />
-    </Dialog>
-  );
-}
-
-export function DeleteDialog({ resource, object, back, onClose }: { resource: Resource; object: KObject; back: string; onClose: () => void }) {
-  const [typed, setTyped] = useState("");
-  const [, navigate] = useLocation();
-  const { name, namespace } = object.metadata;
-  const remove = async () => {
-    const done = await attempt(t("{name} is deleted", { name }), () => request(pathOf(resource, namespace, name), { method: "DELETE" }));
-    if (!done) return;
-    onClose();
-    navigate(back);
-  };
-  return (
-    <Dialog title={t("Delete {kind} {name}", { kind: resource.kind, name })} onClose={onClose} onSubmit={() => typed === name && void remove()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="danger" type="submit" icon="trash" disabled={typed !== name}>{t("Delete")}</Button></>}>
-      <p>{t("It is deleted from the control plane and from every cluster it was propagated to.")}</p>
-      <Field label={t("Type {name} to confirm", { name })}>{(id) => <input id={id} className="input" autoComplete="off" autoFocus value={typed} onChange={(event) => setTyped(event.target.value)} />}</Field>
-      <Command text={`kubectl delete ${resource.plural}${resource.group ? `.${resource.group}` : ""} ${name}${namespace ? ` -n ${namespace}` : ""}`} />
     </Dialog>
   );
 }

@@ -52,7 +52,7 @@ function Detail({ resource, namespace, name, crumbs }: { resource: Resource; nam
   return (
     <>
       <PageHead title={name} crumbs={crumbs} badges={<WorkloadState workload={workload} binding={binding} known={bindings.phase === "ready"} />}>
-        <Actions resource={resource} workload={workload} />
+        <Actions resource={resource} workload={workload} binding={binding} />
       </PageHead>
       <Stale show={live.stale || bindings.stale} />
       <Tabs tabs={tabs} current={tab} onChange={setTab} label={t("Sections")} />
