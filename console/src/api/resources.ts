@@ -33,6 +33,7 @@ export const EVENTS = known("", "v1", "events", "Event");
 export const NAMESPACES = known("", "v1", "namespaces", "Namespace", false);
 export const PODS = known("", "v1", "pods", "Pod");
 export const SECRETS = known("", "v1", "secrets", "Secret");
+export const SERVICES = known("", "v1", "services", "Service");
 export const LEASES = known("coordination.k8s.io", "v1", "leases", "Lease");
 export const PROPAGATION_POLICIES = known("policy.karmada.io", "v1alpha1", "propagationpolicies", "PropagationPolicy");
 export const CLUSTER_PROPAGATION_POLICIES = known("policy.karmada.io", "v1alpha1", "clusterpropagationpolicies", "ClusterPropagationPolicy", false);

@@ -404,6 +404,8 @@ const zh: Record<string, string> = {
   "Roll back to revision {number} of {cluster}": "回滚到 {cluster} 的修订版本 {number}", "Revision {number}": "修订版本 {number}", "Main container": "主容器", "All containers": "所有容器", "Before the last restart": "上次重启之前",
   "Logs of {shown} of {count} containers": "{count} 个容器中 {shown} 个的日志", "Logs of {count} containers": "{count} 个容器的日志", "No container was restarted, or its log is gone.": "没有容器重启过，或其日志已不存在。",
   "Shell or command": "Shell 或命令", Run: "运行",
+  "The first {shown} of {total}; choose a kind or add a term to narrow the search.": "显示 {total} 项中的前 {shown} 项；请选择类型或增加条件以缩小范围。", "Of some kinds only the first objects were searched.": "部分类型仅搜索了前面的对象。",
+  "{count} kinds are left out because you may not list them.": "{count} 个类型因你无权列出而被排除。", "In the clusters, what a ResourceRegistry caches is searched.": "在集群中，会搜索 ResourceRegistry 缓存的内容。",
 };
 
 export default zh;

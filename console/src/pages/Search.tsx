@@ -1,94 +1,101 @@
-// Search by name over the kinds of the control plane, and over what registries cache from members.
+// Search in one control plane: by name, namespace, column, kind and label, over all kinds that the user may list.
 
-import { useQueries } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { useEffect, useId, useState } from "react";
 import { Link } from "wouter";
-import { getJson, query } from "../api/client";
-import { pathOf, type Resource, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
-import type { KObject, Meta } from "../api/types";
+import { useWhole } from "../api/bindings";
+import type { Row } from "../api/live";
+import { NAMESPACES, pathOf, useDiscovery } from "../api/resources";
+import { type Hit, useSearch } from "../api/search";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
-import { Badge, Card, Empty, Loading, PageHead, Problem } from "../ui/parts";
+import { pageOf } from "../model/links";
+import { completionsOf, isSearchable, parseSearch } from "../model/search";
+import { Age, Badge, Button, Card, Empty, Labels, Loading, PageHead, Problem } from "../ui/parts";
+import { saveLines } from "../ui/save";
+import { useSettled } from "../ui/settled";
 
-interface Hit {
-  resource: Resource;
-  metadata: Meta;
-  cluster?: string;
-}
-
-const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-const SKIPPED = /^(events|leases|endpointslices|endpoints|controllerrevisions|componentstatuses|apiservices)$/;
-const SHOWN_MAX = 200;
+/** Rows of each kind, and of one kind alone. */
+const EACH_MAX = 20;
+const ALONE_MAX = 500;
 /** Kinds offered as a filter. */
-const KINDS_MAX = 12;
+const KINDS_MAX = 14;
 
-const searchable = (resources: Resource[]) =>
-  resources.filter((one) => one.verbs.includes("list") && !SKIPPED.test(one.plural) && one.group !== "search.karmada.io" && one.group !== "metrics.k8s.io" && one.group !== "flowcontrol.apiserver.k8s.io");
+const hrefOf = ({ resource, metadata, cluster }: Hit) => (cluster ? `/clusters/${cluster}?tab=workloads` : pageOf(resource, metadata.namespace, metadata.name));
 
-function hrefOf({ resource, metadata, cluster }: Hit): string {
-  if (cluster) return `/clusters/${cluster}?tab=workloads`;
-  if (resource.plural === "clusters") return `/clusters/${metadata.name}`;
-  const place = `${metadata.namespace ? `${metadata.namespace}/` : ""}${encodeURIComponent(metadata.name)}`;
-  return WORKLOADS.some((one) => one.kind === resource.kind) ? `/workloads/${slugOf(resource)}/${place}` : `/resources/${slugOf(resource)}/${place}`;
-}
+const keyOfHit = ({ resource, metadata, cluster }: Hit) => `${resource.group}/${resource.plural}/${metadata.namespace}/${metadata.name}/${cluster}`;
 
 export default function Search() {
   const discovery = useDiscovery();
+  const namespaces = useWhole<Row>({ path: pathOf(NAMESPACES), table: true });
   const [text, setText] = useUrlState("q", "");
   const [kind, setKind] = useUrlState("kind", "");
+  const [members, setMembers] = useUrlState("members", "");
   const [typed, setTyped] = useState(text);
+  const settled = useSettled(typed, 250);
+  const list = useId();
   useEffect(() => setTyped(text), [text]);
   useEffect(() => {
-    const timer = setTimeout(() => typed !== text && setText(typed), 250);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  const resources = text.length >= 2 ? searchable(discovery.data ?? []) : [];
-  const answers = useQueries({
-    queries: resources.map((resource) => ({
-      queryKey: ["search", slugOf(resource)],
-      queryFn: () => getJson<{ items: KObject[] }>(pathOf(resource) + query({ limit: 2000 }), { headers: { Accept: METADATA } }),
-      staleTime: 20_000,
-      retry: false,
-    })),
-  });
-  const needle = text.toLowerCase();
-  const hits: Hit[] = answers.flatMap((answer, index) =>
-    (answer.data?.items ?? [])
-      .filter(({ metadata }) => `${metadata.namespace ?? ""}/${metadata.name} ${Object.entries(metadata.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(" ")}`.toLowerCase().includes(needle))
-      .map(({ metadata }) => ({ resource: resources[index]!, metadata, cluster: metadata.annotations?.["resource.karmada.io/cached-from-cluster"] })),
-  );
-  hits.sort((a, b) => Number(!a.metadata.name.startsWith(text)) - Number(!b.metadata.name.startsWith(text)) || a.metadata.name.localeCompare(b.metadata.name));
-  const kinds = [...Map.groupBy(hits, (hit) => hit.resource.kind)].map(([name, found]) => [name, found.length] as const).sort((a, b) => b[1] - a[1]).slice(0, KINDS_MAX);
-  const shown = kind ? hits.filter((hit) => hit.resource.kind === kind) : hits;
-  const pending = discovery.isPending || answers.some((answer) => answer.isPending);
+    if (settled !== text) setText(settled);
+  }, [settled]);
+  const wanted = parseSearch(text);
+  const ready = isSearchable(wanted);
+  const found = useSearch(discovery.data, ready ? wanted : undefined, kind ? ALONE_MAX : EACH_MAX, members !== "");
+  const facets = [...Map.groupBy(found.kinds, (one) => one.resource.kind)].map(([name, parts]) => [name, parts.reduce((sum, one) => sum + one.matching, 0)] as const).sort((a, b) => b[1] - a[1]);
+  const shown = kind ? found.kinds.filter((one) => one.resource.kind === kind) : found.kinds;
+  const total = shown.reduce((sum, one) => sum + one.matching, 0);
+  const first = wanted.words[0] ?? "";
+  const hits = shown.flatMap((one) => one.hits).sort((a, b) => Number(!a.metadata.name.startsWith(first)) - Number(!b.metadata.name.startsWith(first)) || a.metadata.name.localeCompare(b.metadata.name));
+  const exported = () => saveLines("search.jsonl", hits.map(({ resource, metadata, cluster }) => ({ apiVersion: resource.group ? `${resource.group}/${resource.version}` : resource.version, kind: resource.kind, cluster, namespace: metadata.namespace, name: metadata.name, labels: metadata.labels, created: metadata.creationTimestamp })));
+  const pending = discovery.isPending || found.pending;
   return (
     <>
-      <PageHead title={t("Search")} />
-      <div className="toolbar"><input className="input" style={{ width: "min(560px, 100%)" }} data-filter type="search" autoFocus aria-label={t("Search")} placeholder={t("Name, namespace or label of any object")} value={typed} onChange={(event) => setTyped(event.target.value)} /></div>
-      {kinds.length > 1 && <div className="chips" role="group" aria-label={t("Kind")}>{kinds.map(([name, count]) => <button type="button" className="chip" key={name} aria-pressed={kind === name} onClick={() => setKind(kind === name ? "" : name)}>{name} <b>{count}</b></button>)}</div>}
-      {discovery.error ? <section className="card"><Problem error={discovery.error} retry={() => void discovery.refetch()} /></section> : text.length < 2 ? (
-        <section className="card"><Empty title={t("Type at least two characters")} icon="search"><p>{t("All kinds of the control plane that you may list are searched.")}</p></Empty></section>
+      <PageHead title={t("Search")}><Button icon="apply" disabled={hits.length === 0} onClick={exported}>{t("Export")}</Button></PageHead>
+      <div className="toolbar">
+        <input className="input" style={{ width: "min(560px, 100%)" }} data-filter type="search" autoFocus autoComplete="off" spellCheck={false} list={list} aria-label={t("Search")} placeholder={t("Name, or terms such as kind:deploy label:app=web")} value={typed} onChange={(event) => setTyped(event.target.value)} />
+        <datalist id={list}>{completionsOf(typed, discovery.data ?? [], namespaces.items.map((one) => one.metadata.name)).map((one) => <option key={one} value={one} />)}</datalist>
+        <label className="check"><input type="checkbox" checked={members !== ""} onChange={(event) => setMembers(event.target.checked ? "yes" : "")} />{t("Also in the clusters")}</label>
+      </div>
+      {facets.length > 1 && <div className="chips" role="group" aria-label={t("Kind")}>{facets.slice(0, KINDS_MAX).map(([name, count]) => <button type="button" className="chip" key={name} aria-pressed={kind === name} onClick={() => setKind(kind === name ? "" : name)}>{name} <b>{count.toLocaleString()}</b></button>)}</div>}
+      {discovery.error ? <section className="card"><Problem error={discovery.error} retry={() => void discovery.refetch()} /></section> : !ready ? (
+        <section className="card"><Empty title={t("Type at least two characters")} icon="search"><p>{t("All kinds of the control plane that you may list are searched.")}</p><p className="small muted"><code>kind:deployment ns:default label:app=web</code></p></Empty></section>
       ) : (
-        <Card title={pending ? t("Searching…") : t("{count} found", { count: shown.length })} flush>
-          {shown.length === 0 ? (pending ? <Loading /> : <Empty title={t("Nothing found")} icon="search" />) : (
-            <div className="hscroll" tabIndex={0} role="group">
-              <table className="simple">
-                <thead><tr><th>{t("Name")}</th><th>{t("Kind")}</th><th>{t("Namespace")}</th><th>{t("Group")}</th></tr></thead>
-                <tbody>
-                  {shown.slice(0, SHOWN_MAX).map((hit) => (
-                    <tr key={`${slugOf(hit.resource)}/${hit.metadata.namespace}/${hit.metadata.name}/${hit.cluster}`}>
-                      <td><Link href={hrefOf(hit)}>{hit.metadata.name}</Link></td>
-                      <td>{hit.resource.kind} {hit.cluster && <Badge plain>{hit.cluster}</Badge>}</td>
-                      <td>{hit.metadata.namespace ?? "–"}</td>
-                      <td className="muted">{hit.resource.group || "core"}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
-          )}
+        <Card title={pending ? t("Searching…") : t("{count} found", { count: total.toLocaleString() })} flush>
+          {hits.length === 0 ? (pending ? <Loading /> : found.problem ? <Problem error={found.problem} /> : <Empty title={t("Nothing found")} icon="search" />) : <Hits hits={hits} />}
+          <Notes shown={hits.length} total={total} partial={shown.some((one) => one.partial)} denied={found.denied} members={members !== ""} />
         </Card>
       )}
     </>
   );
+}
+
+function Hits({ hits }: { hits: Hit[] }) {
+  return (
+    <div className="hscroll" tabIndex={0} role="group">
+      <table className="simple">
+        <thead><tr><th>{t("Name")}</th><th>{t("Kind")}</th><th>{t("Namespace")}</th><th>{t("Labels")}</th><th>{t("Age")}</th></tr></thead>
+        <tbody>
+          {hits.map((hit) => (
+            <tr key={keyOfHit(hit)}>
+              <td><Link href={hrefOf(hit)}>{hit.metadata.name}</Link></td>
+              <td title={hit.resource.group || "core"}>{hit.resource.kind} {hit.cluster && <Badge plain>{hit.cluster}</Badge>}</td>
+              <td>{hit.metadata.namespace ?? "–"}</td>
+              <td><Labels labels={Object.fromEntries(Object.entries(hit.metadata.labels ?? {}).slice(0, 3))} /></td>
+              <td><Age at={hit.metadata.creationTimestamp} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What is not shown, and why. */
+function Notes({ shown, total, partial, denied, members }: { shown: number; total: number; partial: boolean; denied: number; members: boolean }) {
+  const notes = [
+    total > shown && t("The first {shown} of {total}; choose a kind or add a term to narrow the search.", { shown: shown.toLocaleString(), total: total.toLocaleString() }),
+    partial && t("Of some kinds only the first objects were searched."),
+    denied > 0 && t("{count} kinds are left out because you may not list them.", { count: denied }),
+    members && t("In the clusters, what a ResourceRegistry caches is searched."),
+  ].filter(Boolean);
+  return notes.length > 0 ? <div className="small muted" style={{ padding: "12px 18px" }}>{notes.map((note) => <p key={String(note)}>{note}</p>)}</div> : null;
 }

@@ -204,3 +204,19 @@ test("applying takes over fields of others only when asked", async () => {
   assert.equal((await applyOne(object("ConfigMap", "a"), served, true)).error, undefined);
   assert.ok(sent.at(-1).includes("force=true"));
 });
+
+test("a search query has words and terms", async () => {
+  const { completionsOf, isSearchable, kindsFor, parseSearch, splitWords } = await load("model/search.ts");
+  assert.deepEqual(parseSearch("Web kind:deploy,svc ns:shop label:app=web label:tier front"), { words: ["web", "front"], kinds: ["deploy", "svc"], namespace: "shop", labelSelector: "app=web,tier" });
+  assert.deepEqual(["", "w", "kind:", "we", "label:app", "kind:pods"].map((text) => isSearchable(parseSearch(text))), [false, false, false, true, true, true]);
+  const served = [resource("apps", "v1", "deployments", "Deployment"), resource("", "v1", "events", "Event"), resource("", "v1", "namespaces", "Namespace", false)].map((one) => ({ ...one, verbs: ["list"], shortNames: one.plural === "deployments" ? ["deploy"] : [] }));
+  const plurals = (text) => kindsFor(served, parseSearch(text)).map((one) => one.plural);
+  assert.deepEqual(plurals("web"), ["deployments", "namespaces"], "events only when they are named");
+  assert.deepEqual(plurals("web kind:deploy"), ["deployments"]);
+  assert.deepEqual(plurals("web kind:event"), ["events"]);
+  assert.deepEqual(plurals("web ns:shop"), ["deployments"]);
+  assert.deepEqual(splitWords(["a", "longer"]), { sent: "longer", others: ["a"] });
+  assert.deepEqual(completionsOf("web kind:dep", served, []), ["web kind:Deployment"]);
+  assert.deepEqual(completionsOf("ns:s", served, ["shop", "default"]), ["ns:shop"]);
+  assert.deepEqual(completionsOf("web ", served, []), []);
+});
