@@ -83,7 +83,7 @@ function Pages({ atManager, ofManager }: { atManager: boolean; ofManager: boolea
           {atManager && <Route path="/instances/:name">{({ name }) => <InstancePage name={name} />}</Route>}
           {atManager && <Route path="/inventory" component={Inventory} />}
           {atManager && <Route path="/inventory/:name">{({ name }) => <InventoryCluster name={name} />}</Route>}
-          <Route path="/access" component={Access} />
+          <Route path="/access"><Access ofManager={ofManager} /></Route>
           <Route path="/settings"><Settings ofManager={ofManager} /></Route>
           <Route path="/audit" component={atManager ? ManagerAudit : Audit} />
           <Route path="/convert" component={Convert} />

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useId, useRef, useSyncExternalStore } from "react";
 import { Link } from "wouter";
-import { ApiError } from "../api/client";
+import { ApiError, instanceName, query } from "../api/client";
 import { currentPrefs } from "../app/prefs";
 import { language, t } from "../i18n";
 import { Button } from "./button";
@@ -187,10 +187,23 @@ export function Problem({ error, retry }: { error: ApiError | Error; retry?: () 
       <p className="state-title">{title}</p>
       {!api?.unreachable && <p className="small">{error.message}</p>}
       {api?.forbidden && <p className="small muted">{t("Ask an administrator for a role that allows it.")}</p>}
+      {api?.forbidden && <Explanation message={api.message} />}
       {api?.auditId && <p className="small muted">{t("Request")} <code>{api.auditId}</code></p>}
       {retry && <Button icon="refresh" onClick={retry}>{t("Try again")}</Button>}
     </div>
   );
+}
+
+const REFUSED_RESOURCE = /cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?/;
+const REFUSED_PERMISSION = /needs the permission ([\w.]+)/;
+
+/** A link to the page that explains a refusal, for messages that say what was refused. */
+function Explanation({ message }: { message: string }) {
+  const permission = REFUSED_PERMISSION.exec(message)?.[1];
+  if (permission) return <a className="small" href={`/console/access${query({ tab: "permissions", permission, instance: instanceName })}`}>{t("Explain this refusal")}</a>;
+  const [, verb, resource, group, namespace] = REFUSED_RESOURCE.exec(message) ?? [];
+  if (!verb) return null;
+  return <Link className="small" href={`/access${query({ tab: "check", verb, resource, group, namespace, name: /^\S+ "([^"]+)" is forbidden/.exec(message)?.[1] })}`}>{t("Explain this refusal")}</Link>;
 }
 
 export function Stale({ show }: { show: boolean }) {

@@ -10,15 +10,17 @@ import type { KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
-import { Age, Badge, Button, Card, Empty, Field, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
+import { Age, Button, Card, Empty, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { BindDialog, RoleDialog } from "./dialogs";
+import { Check } from "./Check";
+import { Permissions } from "./Permissions";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC, ROLE_BINDINGS, ROLES } from "./rbac";
 import { Subjects } from "./Subjects";
 
 const TABS = { clusterrolebindings: CLUSTER_ROLE_BINDINGS, rolebindings: ROLE_BINDINGS, clusterroles: CLUSTER_ROLES, roles: ROLES };
 
-export default function Access() {
+export default function Access({ ofManager }: { ofManager: boolean }) {
   const [tab, setTab] = useUrlState("tab", "mine");
   return (
     <>
@@ -29,7 +31,8 @@ export default function Access() {
         onChange={setTab}
         tabs={[
           { id: "mine", text: t("My rights") },
-          { id: "check", text: t("Check a user") },
+          { id: "check", text: t("Explain a refusal") },
+          ...(ofManager ? [{ id: "permissions", text: t("Permissions at the manager") }] : []),
           { id: "subjects", text: t("Users and groups") },
           { id: "clusterrolebindings", text: t("Bindings for all namespaces") },
           { id: "rolebindings", text: t("Bindings in namespaces") },
@@ -39,6 +42,7 @@ export default function Access() {
       />
       {tab === "mine" && <Mine />}
       {tab === "check" && <Check />}
+      {tab === "permissions" && <Permissions />}
       {tab === "subjects" && <Subjects />}
       {tab.endsWith("bindings") && <Bindings key={tab} resource={TABS[tab as keyof typeof TABS]} />}
       {tab.endsWith("roles") && <Roles key={tab} resource={TABS[tab as keyof typeof TABS]} />}
@@ -85,38 +89,6 @@ function RuleTable({ rules }: { rules: any[] }) {
           ))}
         </tbody>
       </table>
-    </div>
-  );
-}
-
-function Check() {
-  const [form, setForm] = useState({ user: "", groups: "", verb: "get", resource: "deployments", group: "apps", namespace: "default", name: "" });
-  const [answer, setAnswer] = useState<{ allowed: boolean; reason?: string }>();
-  const [problem, setProblem] = useState<Error>();
-  const fields = [["user", t("User")], ["groups", t("Groups, separated by commas")], ["verb", t("Verb")], ["resource", t("Resource")], ["group", t("API group")], ["namespace", t("Namespace")], ["name", t("Name")]] as const;
-  const ask = async () => {
-    setProblem(undefined);
-    const { user, groups, ...attributes } = form;
-    try {
-      const spec = { user, groups: groups.split(",").map((one) => one.trim()).filter(Boolean), resourceAttributes: attributes };
-      const review = await send<KObject>("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec });
-      setAnswer(review.status);
-    } catch (error) {
-      setAnswer(undefined);
-      setProblem(error as Error);
-    }
-  };
-  return (
-    <div className="grid2">
-      <Card title={t("May this user do this?")}>
-        <form className="stack" onSubmit={(event) => { event.preventDefault(); void ask(); }}>
-          <div className="grid-s">{fields.map(([key, label]) => <Field key={key} label={label}>{(id) => <input id={id} className="input" value={form[key]} onChange={(event) => setForm({ ...form, [key]: event.target.value })} />}</Field>)}</div>
-          <div><Button kind="primary" type="submit" disabled={!form.user && !form.groups}>{t("Check")}</Button></div>
-        </form>
-      </Card>
-      <Card title={t("Answer")}>
-        {problem ? <Problem error={problem} /> : answer ? <div className="stack"><Badge tone={answer.allowed ? "ok" : "bad"}>{answer.allowed ? t("allowed") : t("not allowed")}</Badge><p>{answer.reason}</p></div> : <Empty title={t("No question yet")} icon="access" />}
-      </Card>
     </div>
   );
 }

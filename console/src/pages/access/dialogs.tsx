@@ -9,9 +9,18 @@ import { t } from "../../i18n";
 import { attempt, Button, Command, Dialog, Field } from "../../ui/parts";
 import { bindingName, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, RBAC, ROLE_BINDINGS, ROLES } from "./rbac";
 
-export function BindDialog({ subject, namespaced, onClose }: { subject?: { kind: string; name: string; namespace?: string }; namespaced?: boolean; onClose: () => void }) {
+interface BindProps {
+  subject?: { kind: string; name: string; namespace?: string };
+  role?: string;
+  /** The namespace that is chosen first. */
+  in?: string;
+  namespaced?: boolean;
+  onClose: () => void;
+}
+
+export function BindDialog({ subject, role = "", in: place, namespaced, onClose }: BindProps) {
   const prefs = usePrefs();
-  const [form, setForm] = useState({ kind: subject?.kind ?? "User", name: subject?.name ?? "", accountNamespace: subject?.namespace ?? "default", role: "", namespace: namespaced ? prefs.namespace || "default" : "" });
+  const [form, setForm] = useState({ kind: subject?.kind ?? "User", name: subject?.name ?? "", accountNamespace: subject?.namespace ?? "default", role, namespace: place ?? (namespaced ? prefs.namespace || "default" : "") });
   const roles = useLive<Row>({ path: pathOf(CLUSTER_ROLES), table: true, limit: 1000 });
   const own = useLive<Row>(form.namespace ? { path: pathOf(ROLES, form.namespace), table: true } : undefined);
   const namespaces = useLive<Row>({ path: pathOf(NAMESPACES), table: true, limit: 1000 });

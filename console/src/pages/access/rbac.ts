@@ -49,3 +49,30 @@ export function granteesOf(bindings: KObject[]): Grantee[] {
 
 /** A name for a new binding that another one is unlikely to have. */
 export const bindingName = (role: string, subject: string) => `${role}-${subject}`.toLowerCase().replace(/[^a-z0-9.-]+/g, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 63) || "binding";
+
+/** What a request does, as in an access review. */
+export interface Attributes {
+  verb: string;
+  /** With `/` and the subresource, if there is one. */
+  resource: string;
+  group: string;
+  namespace: string;
+  name: string;
+}
+
+interface Rule {
+  verbs?: string[];
+  apiGroups?: string[];
+  resources?: string[];
+  resourceNames?: string[];
+}
+
+const has = (values: string[] = [], wanted: string) => values.includes("*") || values.includes(wanted);
+
+/** Reports whether a rule of the role allows a request, as the authorizer of Kubernetes decides. */
+export function allows(role: KObject, { verb, resource, group, name }: Attributes): boolean {
+  const subresource = resource.split("/")[1];
+  const fits = ({ verbs, apiGroups, resources, resourceNames = [] }: Rule) =>
+    has(verbs, verb) && has(apiGroups, group) && (has(resources, resource) || (subresource !== undefined && resources?.includes(`*/${subresource}`) === true)) && (resourceNames.length === 0 || resourceNames.includes(name));
+  return ((role.rules ?? []) as Rule[]).some(fits);
+}

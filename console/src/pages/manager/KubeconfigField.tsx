@@ -69,7 +69,7 @@ export function firstSteps({ checked, problem = "", shape }: { checked?: Reached
   const isRead = !isUnread && (checked !== undefined || isOfServer);
   return [
     { text: t("The kubeconfig is complete and refers to no files or programs"), state: isRead ? "done" : isUnread ? "failed" : "waiting", detail: isUnread ? shape || problem : undefined },
-    { text: server, state: checked ? "done" : isOfServer ? "failed" : "waiting", detail: checked ? <><code>{checked.server}</code> · Kubernetes {checked.kubernetesVersion}</> : isOfServer ? problem : undefined },
+    { text: server, state: checked ? "done" : isOfServer ? "failed" : "waiting", detail: checked?.server ? <><code>{checked.server}</code> · Kubernetes {checked.kubernetesVersion}</> : isOfServer ? problem : undefined },
   ];
 }
 
