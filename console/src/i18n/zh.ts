@@ -433,6 +433,9 @@ const zh: Record<string, string> = {
   "Or run this where you have the kubeconfig of the cluster:": "或在持有该集群 kubeconfig 的地方执行：",
   "The command is ready": "命令已生成",
   "Or, where you have the kubeconfig of this control plane, create a token. It prints the command for the cluster.": "或在持有此控制平面 kubeconfig 的地方创建令牌，它会输出在集群侧执行的命令。",
+  "Select all rows shown": "选择显示的所有行", "{count} are not managed, {managed} are managed or belong to controllers.": "{count} 个未管理，{managed} 个已管理或属于控制器。",
+  "The first {shown} of {total} are shown; filter by name for others.": "显示 {total} 个中的前 {shown} 个；可按名称筛选其他对象。", "The cluster has more than {count}: choose a namespace.": "集群中的对象超过 {count} 个：请选择命名空间。",
+  "{count} objects are too many for one plan: at most {max}": "{count} 个对象超出单个计划的上限：最多 {max} 个",
 };
 
 export default zh;

@@ -220,3 +220,11 @@ test("a search query has words and terms", async () => {
   assert.deepEqual(completionsOf("ns:s", served, ["shop", "default"]), ["ns:shop"]);
   assert.deepEqual(completionsOf("web ", served, []), []);
 });
+
+test("converted objects of several namespaces get a policy in each", async () => {
+  const { policiesFor } = await load("pages/convert/model.ts");
+  const template = (namespace, name) => ({ apiVersion: "apps/v1", kind: "Deployment", metadata: { namespace, name } });
+  const made = policiesFor([template("a", "one"), template("b", "two"), template("a", "three")], "m1", "keep");
+  assert.deepEqual(made.map(({ metadata, spec }) => [metadata.namespace, metadata.name, spec.resourceSelectors.map((one) => one.name)]), [["a", "keep", ["one", "three"]], ["b", "keep", ["two"]]]);
+  assert.ok(made.every(({ spec }) => spec.preserveResourcesOnDeletion && spec.placement.clusterAffinity.clusterNames[0] === "m1"));
+});

@@ -3,9 +3,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
+import { useWhole } from "../../api/bindings";
 import { type ApiError, getJson, query } from "../../api/client";
-import { useLive } from "../../api/live";
-import { CLUSTERS, findByKind, memberPath, pathOf, type Resource, useDiscovery, WORKLOADS } from "../../api/resources";
+import { CLUSTERS, findByKind, memberPath, pathOf, type Resource, SERVICES, useDiscovery, WORKLOADS } from "../../api/resources";
 import type { ChangePlan, KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
@@ -15,13 +15,39 @@ import { Age, Badge, Button, Card, Command, Empty, Field, Loading, PageHead, Pro
 import { Outcomes } from "../apply/Outcomes";
 import { applyAll, type Outcome, planOf } from "../apply/manifests";
 import { PlanView } from "../apply/PlanView";
-import { isOwn, policyFor, referencesOf, templateOf } from "./model";
+import { isOwn, policiesFor, referencesOf, templateOf } from "./model";
 
-const KINDS: Resource[] = WORKLOADS;
-const LIST_MAX = 500;
+const others = (group: string, plural: string, kind: string): Resource => ({ ...SERVICES, group, plural, kind });
+
+const KINDS: Resource[] = [...WORKLOADS, SERVICES, others("networking.k8s.io", "ingresses", "Ingress"), others("", "configmaps", "ConfigMap")];
+/** Objects of one answer of a cluster, and of all of them. */
+const PAGE = 500;
+const OBJECTS_MAX = 10_000;
+/** Rows drawn; a filter finds the others. */
+const SHOWN_MAX = 300;
+/** Objects that the control plane plans at a time. */
+const PLANNED_MAX = 1_000;
+const COMMANDS_MAX = 5;
+
+interface Listed {
+  items: KObject[];
+  /** The cluster has more than were read. */
+  cut: boolean;
+}
+
+/** All objects of a kind in a cluster, page by page. */
+async function listMember(cluster: string, resource: Resource, namespace: string): Promise<Listed> {
+  const items: KObject[] = [];
+  for (let token = ""; ; ) {
+    const page = await getJson<{ items: KObject[]; metadata?: { continue?: string } }>(memberPath(cluster, pathOf(resource, namespace)) + query({ limit: PAGE, continue: token || undefined }));
+    items.push(...page.items);
+    token = page.metadata?.continue ?? "";
+    if (!token || items.length >= OBJECTS_MAX) return { items, cut: token !== "" };
+  }
+}
 
 export default function Convert() {
-  const clusters = useLive({ path: pathOf(CLUSTERS) });
+  const clusters = useWhole({ path: pathOf(CLUSTERS) });
   const names = clusters.items.map((one) => one.metadata.name);
   const [cluster, setCluster] = useUrlState("cluster", "");
   const chosen = cluster || names[0] || "";
@@ -49,30 +75,31 @@ function Candidates({ cluster }: { cluster: string }) {
   const { namespace } = usePrefs();
   const [kind, setKind] = useUrlState("kind", "Deployment");
   const resource = KINDS.find((one) => one.kind === kind) ?? KINDS[0]!;
+  const [filter, setFilter] = useUrlState("q", "");
   const [selected, setSelected] = useState<string[]>([]);
-  const list = useQuery<{ items: KObject[] }, ApiError>({
-    queryKey: ["convert", cluster, kind, namespace],
-    queryFn: () => getJson(memberPath(cluster, pathOf(resource, namespace)) + query({ limit: LIST_MAX })),
-  });
+  const list = useQuery<Listed, ApiError>({ queryKey: ["convert", cluster, kind, namespace], queryFn: () => listMember(cluster, resource, namespace) });
   const own = useMemo(() => (list.data?.items ?? NO_OBJECTS).filter(isOwn), [list.data]);
   const key = (object: KObject) => `${object.metadata.namespace}/${object.metadata.name}`;
   const picked = own.filter((object) => selected.includes(key(object)));
-  // A policy of a namespace selects objects of that namespace.
-  const elsewhere = (object: KObject) => picked.length > 0 && picked[0]!.metadata.namespace !== object.metadata.namespace;
+  const matching = own.filter((object) => key(object).includes(filter.trim().toLowerCase()));
+  const shown = matching.slice(0, SHOWN_MAX);
+  const managed = (list.data?.items.length ?? 0) - own.length;
+  const allPicked = shown.length > 0 && shown.every((object) => selected.includes(key(object)));
   return (
     <>
-      <Segmented label={t("Kind")} value={resource.kind} onChange={(next) => { setKind(next); setSelected([]); }} options={KINDS.map((one) => ({ id: one.kind, text: `${one.kind}s` }))} />
+      <Segmented label={t("Kind")} value={resource.kind} onChange={(next) => { setKind(next); setSelected([]); }} options={KINDS.map((one) => ({ id: one.kind, text: one.kind }))} />
+      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
       <Card title={t("Not managed in {cluster}", { cluster })} flush actions={<Button small icon="refresh" onClick={() => void list.refetch()}>{t("Refresh")}</Button>}>
-        {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : own.length === 0 ? <Empty title={t("Everything of this kind is managed")} icon="check" /> : (
+        {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : own.length === 0 ? <Empty title={t("Everything of this kind is managed")} icon="check" /> : shown.length === 0 ? <Empty title={t("No row matches the filter")} icon="search" /> : (
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
-              <thead><tr><th><span className="sr">{t("Select")}</span></th><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Image")}</th><th>{t("Needs")}</th><th>{t("Age")}</th></tr></thead>
+              <thead><tr><th><input type="checkbox" aria-label={t("Select all rows shown")} checked={allPicked} onChange={() => setSelected(allPicked ? [] : shown.map(key))} /></th><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Image")}</th><th>{t("Needs")}</th><th>{t("Age")}</th></tr></thead>
               <tbody>
-                {own.map((object) => {
+                {shown.map((object) => {
                   const typed = { ...object, kind: resource.kind };
                   return (
                     <tr key={key(object)}>
-                      <td><input type="checkbox" aria-label={t("Select {name}", { name: key(object) })} checked={selected.includes(key(object))} disabled={elsewhere(object)} onChange={(event) => setSelected(event.target.checked ? [...selected, key(object)] : selected.filter((one) => one !== key(object)))} /></td>
+                      <td><input type="checkbox" aria-label={t("Select {name}", { name: key(object) })} checked={selected.includes(key(object))} onChange={(event) => setSelected(event.target.checked ? [...selected, key(object)] : selected.filter((one) => one !== key(object)))} /></td>
                       <td><b>{object.metadata.name}</b></td>
                       <td>{object.metadata.namespace}</td>
                       <td><code>{imagesOf(typed).join(", ")}</code></td>
@@ -84,6 +111,13 @@ function Candidates({ cluster }: { cluster: string }) {
               </tbody>
             </table>
           </div>
+        )}
+        {list.data && (
+          <p className="small muted" style={{ padding: "12px 18px" }}>
+            {t("{count} are not managed, {managed} are managed or belong to controllers.", { count: own.length.toLocaleString(), managed: managed.toLocaleString() })}
+            {matching.length > shown.length && ` ${t("The first {shown} of {total} are shown; filter by name for others.", { shown: shown.length, total: matching.length.toLocaleString() })}`}
+            {list.data.cut && ` ${t("The cluster has more than {count}: choose a namespace.", { count: OBJECTS_MAX.toLocaleString() })}`}
+          </p>
         )}
       </Card>
       {picked.length > 0 && <Conversion key={selected.join()} cluster={cluster} resource={resource} objects={picked.map((object) => ({ ...object, kind: resource.kind }))} />}
@@ -100,18 +134,18 @@ function Conversion({ cluster, resource, objects }: { cluster: string; resource:
   const [outcomes, setOutcomes] = useState<Outcome[]>();
   const [problem, setProblem] = useState<Error>();
   const [busy, setBusy] = useState(false);
-  const references = objects.flatMap(referencesOf);
+  const references = objects.flatMap((object) => referencesOf(object).map((one) => ({ ...one, namespace: object.metadata.namespace ?? "" })));
   const build = async (): Promise<KObject[]> => {
     const templates = objects.map((object) => templateOf(resource, object));
     const needed: KObject[] = [];
     if (withDependencies) {
-      for (const { kind, name } of references) {
+      for (const { kind, namespace, name } of references) {
         const found = findByKind(discovery.data, "v1", kind);
-        if (!found || needed.some((one) => one.kind === kind && one.metadata.name === name)) continue;
-        needed.push(templateOf(found, await getJson<KObject>(memberPath(cluster, pathOf(found, first.namespace, name)))));
+        if (!found || needed.some((one) => one.kind === kind && one.metadata.namespace === namespace && one.metadata.name === name)) continue;
+        needed.push(templateOf(found, await getJson<KObject>(memberPath(cluster, pathOf(found, namespace, name)))));
       }
     }
-    return [policyFor([...templates, ...needed], cluster, policy), ...needed, ...templates];
+    return [...policiesFor([...templates, ...needed], cluster, policy), ...needed, ...templates];
   };
   const run = async (action: () => Promise<void>) => {
     setBusy(true);
@@ -125,6 +159,7 @@ function Conversion({ cluster, resource, objects }: { cluster: string; resource:
   };
   const preview = () => run(async () => {
     const built = await build();
+    if (built.length > PLANNED_MAX) throw new Error(t("{count} objects are too many for one plan: at most {max}", { count: built.length, max: PLANNED_MAX }));
     setPlan({ plan: await planOf(built), objects: built });
   });
   const convert = () => run(async () => {
@@ -139,7 +174,7 @@ function Conversion({ cluster, resource, objects }: { cluster: string; resource:
             <label className="check" style={{ alignSelf: "center" }}><input type="checkbox" checked={withDependencies} onChange={(event) => { setWithDependencies(event.target.checked); setPlan(undefined); }} />{t("Also what its pods refer to ({count})", { count: references.length })}</label>
           </div>
           <p className="small muted">{t("The policy keeps the objects in the cluster when the template is deleted.")}</p>
-          <Command text={`flotilla promote ${resource.kind.toLowerCase()} ${first.name} -n ${first.namespace} -C ${cluster}${withDependencies ? " -d" : ""}`} />
+          <Command text={objects.slice(0, COMMANDS_MAX).map(({ metadata: { name, namespace } }) => `flotilla promote ${resource.kind.toLowerCase()} ${name} -n ${namespace} -C ${cluster}${withDependencies ? " -d" : ""}`).join("\n") + (objects.length > COMMANDS_MAX ? "\n…" : "")} />
         </div>
       </Card>
       {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} onChange={setOutcomes} /> : plan ? <PlanView plan={plan.plan} /> : busy ? <Loading /> : null}

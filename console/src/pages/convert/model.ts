@@ -32,8 +32,12 @@ export function templateOf(resource: Resource, object: KObject): KObject {
   return template;
 }
 
+/** A policy for each namespace: a policy selects objects of its own namespace. */
+export const policiesFor = (templates: KObject[], cluster: string, name: string): KObject[] =>
+  [...new Set(templates.map((one) => one.metadata.namespace))].map((namespace) => policyFor(templates.filter((one) => one.metadata.namespace === namespace), cluster, name));
+
 /** A policy that leaves the object where it is, and leaves it there when the template is deleted. */
-export function policyFor(templates: KObject[], cluster: string, name: string): KObject {
+function policyFor(templates: KObject[], cluster: string, name: string): KObject {
   const namespace = templates[0]?.metadata.namespace;
   return {
     apiVersion: "policy.karmada.io/v1alpha1",
