@@ -1,13 +1,7 @@
 // What users do with single pages: differences in a plan, failover and the way back, conversion, command line, roles, audit.
 
 import { check, until, Visitor, WAIT } from "./harness.mjs";
-
-const DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/nginx";
-const MERGE = "application/merge-patch+json";
-const member = (name, path) => `/apis/cluster.karmada.io/v1alpha1/clusters/${name}/proxy${path}`;
-
-const bindingOf = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/nginx-deployment";
-const replicasIn = (binding, cluster) => binding.spec?.clusters?.find((one) => one.name === cluster)?.replicas ?? 0;
+import { BINDING, cluster, CORDONED, DEPLOYMENT, member, MERGE, replicas, replicasIn, taints } from "./nginx.mjs";
 
 /** The plan shows the object of a cluster before and after, as text. */
 export async function planDifference(visitor) {
@@ -32,29 +26,41 @@ export async function planDifference(visitor) {
 /** Cordons a cluster, which moves nothing, evacuates it, watches its replicas move, and fails back. */
 export async function failover(visitor) {
   const { page } = visitor;
+  // The control plane writes the status of a cluster at any time; the page then tries again.
+  visitor.tolerate(409, /\/clusters\/member2$/);
   await visitor.go("/failover?cluster=member2");
-  const before = await until(visitor, bindingOf, (one) => replicasIn(one, "member2") > 0, "nginx runs in member2");
+  const before = await until(visitor, BINDING, (one) => replicasIn(one, "member2") > 0, "nginx runs in member2");
   const total = before.spec.replicas;
   await page.getByRole("link", { name: "nginx" }).first().waitFor();
   await page.getByRole("button", { name: "Cordon", exact: true }).click();
   await page.getByRole("button", { name: "Uncordon", exact: true }).waitFor();
-  const cordoned = await until(visitor, bindingOf, (one) => one.spec, "the binding is there");
-  check(replicasIn(cordoned, "member2") === replicasIn(before, "member2"), "a cordoned cluster keeps what runs");
+  await until(visitor, cluster("member2"), (one) => taints(one).includes(CORDONED), "member2 is cordoned");
+  // A change that reaches the cluster after the taint: what it runs is still assigned to it.
+  const template = { metadata: { annotations: { "console.test/after": "cordon" } } };
+  await visitor.api("PATCH", DEPLOYMENT, { spec: { template } }, MERGE);
+  const inMember = member("member2", DEPLOYMENT);
+  const kept = await until(visitor, inMember, (one) => one.spec?.template.metadata.annotations?.["console.test/after"] === "cordon", "the change reaches member2");
+  const cordoned = (await visitor.api("GET", BINDING)).body;
+  check(replicasIn(cordoned, "member2") === replicasIn(before, "member2") && kept.spec.replicas === replicasIn(before, "member2"), `a cordoned cluster keeps what runs: ${JSON.stringify(cordoned.spec.clusters)}`);
   await page.getByRole("button", { name: "Evacuate…" }).click();
   await visitor.axe("evacuate");
   await page.getByRole("dialog").getByRole("button", { name: "Evacuate" }).click();
   await page.getByRole("button", { name: "Fail back" }).waitFor();
-  const moved = await until(visitor, bindingOf, (one) => replicasIn(one, "member2") === 0 && (one.spec?.clusters ?? []).reduce((sum, target) => sum + (target.replicas ?? 0), 0) === total, "all replicas moved");
+  const moved = await until(visitor, BINDING, (one) => replicasIn(one, "member2") === 0 && replicas(one) === total, "all replicas moved");
   check(moved.spec.clusters.length === 2, `it runs in the other two: ${JSON.stringify(moved.spec.clusters)}`);
-  await until(visitor, bindingOf, (one) => (one.spec?.gracefulEvictionTasks ?? []).length === 0, "the eviction ends");
-  await page.locator(".timeline", { hasText: "Evict from cluster member2 succeed" }).first().waitFor();
+  await until(visitor, BINDING, (one) => (one.spec?.gracefulEvictionTasks ?? []).length === 0, "the eviction ends");
+  await until(visitor, inMember, (one) => one.code === 404, "nginx is gone from member2");
+  for (const { name, replicas } of moved.spec.clusters) await until(visitor, member(name, DEPLOYMENT), (one) => one.status?.readyReplicas === replicas, `${replicas} pods are ready in ${name}`);
+  await page.locator(".timeline", { hasText: "member2" }).filter({ hasText: "nginx" }).first().waitFor();
   await visitor.shoot("failover-done");
   await visitor.axe("failover");
   await page.getByRole("button", { name: "Uncordon", exact: true }).click();
   await page.getByRole("button", { name: "Cordon", exact: true }).waitFor();
   await page.getByRole("button", { name: "Fail back" }).click();
   await page.getByRole("button", { name: "Evacuate…" }).waitFor();
-  await until(visitor, bindingOf, (one) => replicasIn(one, "member2") > 0, "nginx came back to member2");
+  await until(visitor, cluster("member2"), (one) => taints(one).length === 0, "member2 has no taint");
+  const back = await until(visitor, BINDING, (one) => replicasIn(one, "member2") > 0 && replicas(one) === total, "nginx came back to member2");
+  await until(visitor, inMember, (one) => one.status?.readyReplicas === replicasIn(back, "member2"), "its pods are ready in member2");
   await page.getByText("No workload is leaving a cluster").waitFor();
 }
 
@@ -89,6 +95,8 @@ export async function revokedRights(visitor) {
   const issued = await visitor.api("POST", `/api/v1/namespaces/default/serviceaccounts/${name}/token`, { spec: { expirationSeconds: 3600 } });
   const other = new Visitor(visitor.browser, visitor.origin);
   const page = await other.enter();
+  // The sign-in, the refused change and the lists after it, and the end of the session.
+  other.expect([401, /^\/console\/api\/session$/], [403, /\/clusters\/member1$/], [403, /^\/(api|apis|flotilla)\//], [401, /^\/(api|apis|flotilla)\//]);
   await other.go("/clusters");
   await page.getByLabel("Token or kubeconfig").fill(issued.body.status.token);
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -104,7 +112,7 @@ export async function revokedRights(visitor) {
   await visitor.api("DELETE", `/api/v1/namespaces/default/serviceaccounts/${name}`);
   await page.getByRole("navigation", { name: "Main menu" }).getByRole("link", { name: "Events" }).click();
   await page.getByText("Your session has ended. Sign in again.").waitFor();
-  visitor.faults.push(...other.faults);
+  visitor.faults.push(...other.faults, ...other.missing());
   await other.leave();
 }
 
@@ -154,7 +162,17 @@ export async function commandLine(visitor) {
   await run("why deployment/nginx -n default", /runs as it should|nginx/);
   await run("auth whoami", /system:masters|Username/);
   await run("delete deployment nginx", /repeat it with --yes/);
-  await run("format disk", /not a command here/);
+  const { metadata } = (await visitor.api("GET", DEPLOYMENT)).body;
+  await run("delete deployment nginx --yes --force", /delete has no option --force/);
+  await run("delete deployment nginx --yes --dry-run=server", /deployments\/nginx deleted \(server dry run\)/);
+  await run("scale deployment nginx --replicas 1 --dry-run=server", /scaled to 1 \(server dry run\)/);
+  await run("scale deployment nginx --replicas 1 -C member1", /scale has no option -C/);
+  const kept = (await visitor.api("GET", DEPLOYMENT)).body.metadata;
+  check(kept.uid === metadata.uid && !kept.deletionTimestamp && kept.generation === metadata.generation, `a dry run changed nginx: ${JSON.stringify(kept)}`);
+  await run("get deployments -s members -n default", /CLUSTER[^]*member1 +nginx[^]*member3 +nginx/);
+  await run("annotate deployment nginx console.test/shell=1", /deployments\/nginx changed/);
+  check((await visitor.api("GET", DEPLOYMENT)).body.metadata.annotations["console.test/shell"] === "1", "the annotation is set");
+  await run("format disk", /format is not a command here/);
   await input.press("ArrowUp");
   check((await input.inputValue()) === "format disk", "the last line comes back");
   await visitor.shoot("shell-used");
@@ -184,18 +202,78 @@ export async function roles(visitor) {
   }
 }
 
+/** Counts requests in the audit. */
+async function auditedTimes(visitor, parameters, fits = () => true) {
+  const { body } = await visitor.api("GET", `/flotilla/v1alpha1/audit?${parameters}`);
+  return body.items.filter(fits).reduce((sum, one) => sum + one.count, 0);
+}
+
+/** Keeps everything that the page receives from now on, also what streams bring. */
+const keepAnswers = (page) =>
+  page.addInitScript(() => {
+    globalThis.received = "";
+    const send = globalThis.fetch;
+    globalThis.fetch = async (...given) => {
+      const response = await send(...given);
+      if (!response.body) return response;
+      const [own, kept] = response.body.tee();
+      const read = async () => {
+        for await (const text of kept.pipeThrough(new TextDecoderStream())) globalThis.received += text;
+      };
+      void read().catch(() => {});
+      return new Response(own, response);
+    };
+  });
+
+/** A value of a Secret reaches the browser when it is revealed, not before, and that is in the audit. */
+export async function revealed(visitor) {
+  const [name, value] = ["hidden-until-asked", "canary-9c1e"];
+  await visitor.go("/settings");
+  await visitor.api("POST", "/api/v1/namespaces/default/secrets", { apiVersion: "v1", kind: "Secret", metadata: { name }, stringData: { password: value } });
+  const reads = () => auditedTimes(visitor, `resource=secrets&namespace=default&name=${name}`, (one) => one.verb === "get");
+  const tab = await visitor.tab();
+  await keepAnswers(tab.page);
+  await tab.go(`/resources/core~v1~secrets/default/${name}`);
+  await tab.page.getByText("••••••••").waitFor();
+  await tab.settle();
+  const received = () => tab.page.evaluate(() => globalThis.received);
+  const has = (text) => text.includes(value) || text.includes(btoa(value));
+  const before = await received();
+  check(before.includes(name), "the answers are kept");
+  check(!has(before) && !has(await tab.page.content()), "the value is in the browser before it is revealed");
+  const readsBefore = await reads();
+  await tab.page.getByRole("button", { name: "Reveal password" }).click();
+  await tab.page.getByText(value).waitFor();
+  check(has(await received()), "the value comes with an answer");
+  for (const end = Date.now() + WAIT; (await reads()) <= readsBefore; ) {
+    check(Date.now() < end, `the reveal is not in the audit: ${await reads()} reads`);
+    await tab.page.waitForTimeout(200);
+  }
+  visitor.faults.push(...tab.faults);
+  await tab.page.close();
+}
+
 /** What the other journeys did is in the audit page: changes, the revealed secret, and what was refused. */
 export async function audited(visitor) {
   const { page } = visitor;
-  await visitor.go("/audit?q=canary");
-  await page.getByRole("row", { name: /secrets canary/ }).first().waitFor();
+  await visitor.go("/audit?q=hidden-until-asked");
+  const reveal = page.getByRole("row", { name: /secrets hidden-until-asked/ }).filter({ has: page.getByText("get", { exact: true }) }).first();
+  await reveal.getByText("200", { exact: true }).waitFor();
+  const { body: me } = await visitor.api("GET", "/console/api/session");
+  await reveal.getByText(me.user.replace(/^system:serviceaccount:/, "serviceaccount:"), { exact: true }).waitFor();
   await visitor.go("/audit");
-  await page.getByRole("searchbox", { name: "Filter" }).fill("clusterrolebindings");
-  await page.getByRole("row", { name: /delete clusterrolebindings/ }).first().waitFor();
-  await page.getByRole("button", { name: /Details of delete/ }).first().click();
-  await page.getByRole("dialog").getByText("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/").waitFor();
+  const filter = page.getByRole("searchbox", { name: "Filter" });
+  // A journey took away the role of this account, and the page of the account was refused afterwards.
+  await filter.fill("operator-for-now");
+  await page.getByRole("row", { name: /delete.*clusterrolebindings operator-for-now/ }).first().waitFor();
+  await page.getByRole("button", { name: "Details of delete clusterrolebindings" }).first().click();
+  await page.getByRole("dialog").getByText("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/operator-for-now").waitFor();
+  await page.getByRole("dialog").getByText(me.user, { exact: true }).waitFor();
   await visitor.axe("audit details");
   await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Refused" }).click();
+  await page.getByRole("row", { name: /operator-for-now.*(get|patch).*clusters member1.*403/ }).first().waitFor();
+  check((await page.getByRole("row", { name: /delete.*clusterrolebindings/ }).count()) === 0, "what was allowed is not among what was refused");
   const wrong = await visitor.api("GET", "/flotilla/v1alpha1/audit?limit=0");
   check(wrong.code === 400 && wrong.body.message.includes("limit must be a number from 1 to 2000"), `a wrong limit is refused: ${JSON.stringify(wrong)}`);
 }

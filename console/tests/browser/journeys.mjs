@@ -1,11 +1,14 @@
-// What a user does: open the printed link, deploy, look, cordon, scale; once more by keyboard only.
+// What a user does: open the printed link, deploy, look, cordon, scale, read logs, edit.
 
-import { check, WAIT } from "./harness.mjs";
+import { check, until, WAIT } from "./harness.mjs";
+import { BINDING, cluster, CORDONED, DEPLOYMENT, DETAIL, member, MEMBERS, MERGE, replicasIn, taints } from "./nginx.mjs";
 import { canary } from "./shop.mjs";
 
 /** Opens the link that `flotilla up` printed. */
 export async function signIn(visitor, link) {
   const page = await visitor.enter();
+  // The page asks who is signed in before it uses the link.
+  visitor.expect([401, /^\/console\/api\/session$/]);
   const started = Date.now();
   await page.goto(link);
   // While the page is developed, a token signs in more than once.
@@ -51,22 +54,52 @@ export async function deploy(visitor) {
   await canary(visitor);
 }
 
-/** Scales, cordons, simulates a loss, reads logs, reveals a secret, meets a conflict in the editor. */
+/** Scales, reads logs, uses a terminal and a port, cordons, simulates a loss, meets a conflict in the editor. */
 export async function operate(visitor) {
+  // A save of an object that was changed meanwhile.
+  visitor.expect([409, /\/deployments\/nginx$/]);
+  // The control plane writes the status of a cluster at any time; the page then tries again.
+  visitor.tolerate(409, /\/clusters\/member1$/);
+  await scale(visitor);
+  await pods(visitor);
+  await cordon(visitor);
+  await simulate(visitor);
+  await editConflict(visitor);
+}
+
+/** Scales from two to three replicas in each member; the members have them. */
+async function scale(visitor) {
   const { page } = visitor;
-  const detail = "/workloads/apps~v1~deployments/default/nginx";
   await visitor.go("/settings");
-  await visitor.api("PATCH", "/apis/apps/v1/namespaces/default/deployments/nginx", { spec: { replicas: 6 } }, "application/merge-patch+json");
-  await visitor.go(`${detail}?tab=summary`);
+  await visitor.api("PATCH", DEPLOYMENT, { spec: { replicas: 6 } }, MERGE);
+  const divided = (count) => (binding) => MEMBERS.every((name) => replicasIn(binding, name) === count);
+  await until(visitor, BINDING, divided(2), "two replicas in each member");
+  await visitor.go(`${DETAIL}?tab=summary`);
+  const inMember = (name) => page.locator(".stack.tight", { has: page.getByRole("link", { name }) });
+  await inMember("member1").getByText("/ 2").first().waitFor();
   await page.getByRole("button", { name: "Scale" }).click();
   await page.getByLabel("Replicas over all clusters").fill("9");
   await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
-  await page.locator(".stack.tight", { has: page.getByRole("link", { name: "member1" }) }).getByText("/ 3").first().waitFor();
-  await visitor.go(`${detail}?tab=pods`);
-  await page.getByRole("button", { name: /Logs of nginx/ }).first().click();
-  await page.getByRole("log").locator(".log-line").first().waitFor();
+  for (const name of MEMBERS) await inMember(name).getByText("/ 3").first().waitFor();
+  await until(visitor, BINDING, divided(3), "three replicas in each member");
+  for (const name of MEMBERS) await until(visitor, member(name, DEPLOYMENT), ({ spec, status }) => spec?.replicas === 3 && status?.readyReplicas === 3, `three pods are ready in ${name}`);
+}
+
+/** Logs, a terminal and a port of a pod. */
+async function pods(visitor) {
+  const { page } = visitor;
+  await visitor.go(`${DETAIL}?tab=pods`);
+  const row = page.getByRole("row", { name: /nginx-.*member2/ }).first();
+  const button = row.getByRole("button", { name: /^Logs of nginx/ });
+  const pod = (await button.getAttribute("aria-label")).replace("Logs of ", "");
+  const log = member("member2", `/api/v1/namespaces/default/pods/${pod}/log`);
+  await button.click();
+  const shown = await page.getByRole("log").locator(".log-line").first().innerText();
+  const { body: written } = await visitor.api("GET", log);
+  const first = String(written).split("\n")[0];
+  check(first.length > 0 && shown.includes(first), `the log of ${pod} begins with ${first}, not ${shown}`);
   await visitor.shoot("journey-logs");
-  await page.getByRole("button", { name: /Terminal in nginx/ }).first().click();
+  await row.getByRole("button", { name: /Terminal in nginx/ }).click();
   await page.getByText("Connected to container nginx").waitFor();
   await page.locator(".xterm-screen").click();
   await page.keyboard.type("echo a$((40+2))b\n");
@@ -74,30 +107,47 @@ export async function operate(visitor) {
   await visitor.shoot("journey-terminal");
   // Escape belongs to the shell.
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
-  await page.getByRole("button", { name: /Ports of nginx/ }).first().click();
+  await row.getByRole("button", { name: /Ports of nginx/ }).click();
   await page.getByLabel("Port", { exact: true }).fill("80");
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByRole("region", { name: "Answer" }).getByText(/^200 /).waitFor();
   await visitor.shoot("journey-port");
   await visitor.axe("port of a pod");
   await page.keyboard.press("Escape");
+}
+
+/** Cordons a cluster and takes it back; the cluster has the taint meanwhile. */
+async function cordon(visitor) {
+  const { page } = visitor;
+  const isCordoned = (wanted) => (one) => taints(one).includes(CORDONED) === wanted;
   await visitor.go("/clusters");
+  const state = page.getByRole("row", { name: /member1/ }).getByText("Cordoned");
   await page.getByRole("button", { name: "Actions for member1" }).click();
   await page.getByRole("menuitem", { name: "Cordon" }).click();
-  await page.getByRole("row", { name: /member1/ }).getByText("Cordoned").waitFor();
+  await state.waitFor();
+  await until(visitor, cluster("member1"), isCordoned(true), "member1 has the taint");
   await visitor.shoot("journey-cordoned");
   await page.getByRole("button", { name: "Actions for member1" }).click();
   await page.getByRole("menuitem", { name: "Uncordon" }).click();
-  await page.getByRole("row", { name: /member1/ }).getByText("Cordoned").waitFor({ state: "detached" });
+  await state.waitFor({ state: "detached" });
+  await until(visitor, cluster("member1"), isCordoned(false), "member1 lost the taint");
+}
+
+/** The page says where the replicas of a lost cluster go, as the control plane does; nothing moves. */
+async function simulate(visitor) {
+  const { page } = visitor;
+  const before = (await visitor.api("GET", BINDING)).body.spec.clusters;
   await visitor.go("/failover");
   await page.getByRole("button", { name: "member2" }).click();
-  await page.getByRole("link", { name: "nginx" }).waitFor();
-  await visitor.go("/resources/core~v1~secrets/default/canary");
-  await page.getByText("••••••••").waitFor();
-  check(!(await page.content()).includes("canary-7f3a"), "the secret is hidden at first");
-  await page.getByRole("button", { name: "Reveal password" }).click();
-  await page.getByText("canary-7f3a").waitFor();
-  await editConflict(visitor, detail);
+  const row = page.getByRole("row", { name: /^nginx/ });
+  await row.waitFor();
+  const { body } = await visitor.api("GET", "/flotilla/v1alpha1/failover?cluster=member2");
+  const { verdict, to = [] } = body.bindings.find(({ subject }) => subject.kind === "Deployment" && subject.name === "nginx");
+  check(verdict === "Moves" && to.reduce((sum, one) => sum + one.replicas, 0) === 3, `the three replicas move: ${verdict} ${JSON.stringify(to)}`);
+  await row.getByText("moves", { exact: true }).waitFor();
+  await row.getByText(to.map((one) => `${one.name} +${one.replicas}`).join(", "), { exact: true }).waitFor();
+  const after = (await visitor.api("GET", BINDING)).body.spec.clusters;
+  check(JSON.stringify(after) === JSON.stringify(before), `the simulation moved something: ${JSON.stringify(after)}`);
 }
 
 /** The editor completes and checks with the OpenAPI documents of the control plane. */
@@ -123,51 +173,22 @@ export async function checkedEditor(visitor) {
   await page.evaluate(() => sessionStorage.clear());
 }
 
-/** A failed save keeps the text and shows the difference. */
-async function editConflict(visitor, detail) {
+/** A failed save keeps the text, shows the difference and changes nothing. */
+async function editConflict(visitor) {
   const { page } = visitor;
-  await visitor.go(`${detail}?tab=yaml`);
+  await visitor.go(`${DETAIL}?tab=yaml`);
   await page.getByRole("button", { name: "Edit" }).click();
   const editor = page.locator(".cm-content");
   await editor.waitFor();
-  await visitor.api("PATCH", "/apis/apps/v1/namespaces/default/deployments/nginx", { metadata: { labels: { changed: "meanwhile" } } }, "application/merge-patch+json");
+  const meanwhile = await visitor.api("PATCH", DEPLOYMENT, { metadata: { labels: { changed: "meanwhile" } } }, MERGE);
   await editor.click();
   await page.keyboard.press("Control+Home");
   await page.keyboard.type("# mine\n");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("alert").getByText(/modified/).waitFor();
+  await page.locator(".cm-merge-a", { hasText: "changed: meanwhile" }).waitFor();
+  await page.locator(".cm-merge-b", { hasText: "# mine" }).waitFor();
   check((await page.locator(".cm-content").last().textContent())?.includes("# mine"), "the text is kept after the conflict");
-}
-
-/** One journey without the mouse. */
-export async function keyboard(visitor) {
-  const { page } = visitor;
-  await visitor.go("/");
-  await visitor.settle();
-  await page.keyboard.press("g");
-  await page.keyboard.press("c");
-  await page.waitForURL(/\/clusters$/);
-  await page.getByRole("row", { name: /member1/ }).waitFor();
-  await page.keyboard.press("/");
-  await page.keyboard.type("member2");
-  await page.waitForURL(/q=member2/);
-  await page.keyboard.press("Tab");
-  for (let tabs = 0; tabs < 20 && !(await page.evaluate(() => document.activeElement?.getAttribute("role") === "row")); tabs++) await page.keyboard.press("Tab");
-  await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "member2", level: 1 }).waitFor();
-  await page.keyboard.press("Control+k");
-  await page.keyboard.type("nginx");
-  await page.getByRole("option", { name: /nginx.*Deployment/ }).waitFor();
-  await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "nginx", level: 1 }).waitFor();
-  await page.getByRole("tab", { selected: true }).focus();
-  await page.keyboard.press("ArrowRight");
-  await page.getByRole("tab", { name: "Why", selected: true }).waitFor();
-  await page.locator(".graph .node").first().focus();
-  await page.keyboard.press("Enter");
-  await page.keyboard.press("Shift+?");
-  await page.getByRole("dialog").getByText("Filter the list").waitFor();
-  await visitor.axe("shortcuts");
-  await page.keyboard.press("Escape");
-  await page.getByRole("dialog").waitFor({ state: "detached" });
+  const { body } = await visitor.api("GET", DEPLOYMENT);
+  check(body.metadata.generation === meanwhile.body.metadata.generation && body.metadata.labels.changed === "meanwhile", `the refused text was saved: ${JSON.stringify(body.metadata)}`);
 }

@@ -1,11 +1,13 @@
 // Drives the console of a real control plane with members: journeys, and next to them every page in every state.
 
-import { audited, commandLine, convert, failover, history, planDifference, revokedRights, roles, timeline } from "./features.mjs";
-import { checkedEditor, deploy, keyboard, operate, signIn } from "./journeys.mjs";
+import { audited, commandLine, convert, failover, history, planDifference, revealed, revokedRights, roles, timeline } from "./features.mjs";
+import { checkedEditor, deploy, operate, signIn } from "./journeys.mjs";
 import { attempt, launch, Visitor } from "./harness.mjs";
+import { keyboard } from "./keyboard.mjs";
 import { realRows } from "./lists.mjs";
 import { everyPage, signInAsNobody } from "./matrix.mjs";
 import { TABLE } from "./pages.mjs";
+import { namespaceEditor } from "./rights.mjs";
 import { session } from "./session.mjs";
 import { shop } from "./shop.mjs";
 import { openWire } from "./wire.mjs";
@@ -23,7 +25,12 @@ let failed = false;
 async function run(user, name, step, tries) {
   if (wanted && !wanted.includes(name) && name !== "signIn") return true;
   const started = Date.now();
-  const done = await attempt(user, name, () => step(user), tries);
+  const done = await attempt(user, name, async () => {
+    user.expect();
+    await step(user);
+    // Each of them says what it provokes, and no more.
+    user.faults.push(...user.missing());
+  }, tries);
   const faults = [...new Set(user.faults.splice(0))];
   console.log(`${faults.length === 0 ? "ok" : "FAILED"} ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
   for (const fault of faults) console.log(`  ${fault}`);
@@ -34,7 +41,7 @@ async function run(user, name, step, tries) {
 async function journeys() {
   // The others need what it deploys.
   if (!(await run(visitor, "deploy", deploy))) return;
-  for (const step of [operate, checkedEditor, planDifference, failover, timeline, convert, commandLine, roles, revokedRights, audited, history, keyboard, realRows]) await run(visitor, step.name, step);
+  for (const step of [operate, checkedEditor, planDifference, failover, timeline, convert, commandLine, roles, revokedRights, namespaceEditor, revealed, audited, history, keyboard, realRows]) await run(visitor, step.name, step);
   await run(visitor, "session", (user) => session(user, link));
 }
 

@@ -1,9 +1,9 @@
 // What a session must not allow: other sites, reused tickets, revoked tokens, sessions that extend themselves.
 
-import { check } from "./harness.mjs";
+import { check, Visitor } from "./harness.mjs";
 
 export async function session(visitor, link) {
-  const { page, context, origin } = visitor;
+  const { context, origin } = visitor;
   const cookie = (await context.cookies()).find((one) => one.name.startsWith("__Host-flotilla-session"));
   const pair = `${cookie.name}=${cookie.value}`;
   const api = (await visitor.browser.newContext({ ignoreHTTPSErrors: true })).request;
@@ -34,24 +34,37 @@ export async function session(visitor, link) {
   const policy = head.headers()["content-security-policy"] ?? "";
   check(policy.includes("default-src 'none'") && policy.includes("frame-ancestors 'none'") && !policy.includes("unsafe"), `policy ${policy}`);
   check(head.headers()["cache-control"] === "no-store", "the page is not cached");
-  await revoked(visitor, page);
+  await revoked(visitor);
 }
 
-/** A revoked token ends its session while the page is open. */
-async function revoked(visitor, page) {
+/** A revoked token ends its session while the page is open, and no other session. */
+async function revoked(visitor) {
+  const { page } = visitor;
   const name = "short-lived";
+  const list = "/api/v1/namespaces";
   await visitor.go("/settings");
+  await page.getByRole("heading", { name: "Settings", level: 1 }).waitFor();
   await visitor.api("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name } });
   const issued = await visitor.api("POST", `/api/v1/namespaces/default/serviceaccounts/${name}/token`, { spec: { expirationSeconds: 3600 } });
-  const other = await visitor.browser.newContext({ ignoreHTTPSErrors: true });
-  const tab = await other.newPage();
-  await tab.goto(`${visitor.origin}/console/`);
+  const other = new Visitor(visitor.browser, visitor.origin);
+  const tab = await other.enter();
+  // The sign-in page asks who is signed in; the account has no rights; its session then ends.
+  other.expect([401, /^\/console\/api\/session$/], [403, /^\/(api|apis|flotilla)\//]);
+  await other.go("/");
   await tab.getByLabel("Token or kubeconfig").fill(issued.body.status.token);
   await tab.getByRole("button", { name: "Sign in" }).click();
   await tab.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
-  await visitor.api("DELETE", `/api/v1/namespaces/default/serviceaccounts/${name}`);
-  await tab.goto(`${visitor.origin}/console/settings`);
+  check((await other.api("GET", "/console/api/session")).code === 200, "the short-lived session begins");
+  check((await visitor.api("DELETE", `/api/v1/namespaces/default/serviceaccounts/${name}`)).code === 200, "the account is deleted");
+  await other.go("/settings");
   await tab.getByLabel("Token or kubeconfig").waitFor();
-  await other.close();
-  check(page, "the other session stays");
+  for (const path of ["/console/api/session", list]) check((await other.api("GET", path)).code === 401, `${path} with the revoked session`);
+  visitor.faults.push(...other.faults, ...other.missing());
+  await other.leave();
+  // The page that was open all the time still is, and a new load of it needs no sign-in.
+  check((await visitor.api("GET", list)).code === 200, "the other session ended too");
+  await page.getByRole("navigation", { name: "Main menu" }).getByRole("link", { name: "Clusters" }).click();
+  await page.getByRole("row", { name: /member1/ }).waitFor();
+  await page.reload();
+  await page.getByRole("row", { name: /member1/ }).waitFor();
 }
