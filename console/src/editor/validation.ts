@@ -1,7 +1,7 @@
 // Checks manifests against the OpenAPI documents of the control plane while they are typed.
 
 import { isMap, isScalar, isSeq, type Node, type Pair, parseAllDocuments, type Scalar, type YAMLMap } from "yaml";
-import { t } from "../i18n";
+import { msg, t } from "../i18n";
 import { itemLimit, mapLimit, scalarLimit } from "./limits";
 import { loadSchemas, resolveSchema, type Schema, type SchemaDocument, schemaOfKind } from "./schema";
 
@@ -100,7 +100,7 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-const NAMES: Record<string, string> = { string: "a text", integer: "a whole number", number: "a number", boolean: "true or false", object: "a map", array: "a list" };
+const NAMES: Record<string, string> = { string: msg("a text"), integer: msg("a whole number"), number: msg("a number"), boolean: msg("true or false"), object: msg("a map"), array: msg("a list") };
 
 const wrongType = (node: Node, path: string, type: string) => problem(node, t("{field} must be {type}", { field: path, type: t(NAMES[type] ?? type) }));
 

@@ -1,6 +1,7 @@
 // What the console derives from a ResourceBinding.
 
 import { type AggregatedStatus, conditionOf, type KObject, type TargetCluster } from "../api/types";
+import { msg } from "../i18n";
 import type { Tone } from "../ui/parts";
 
 export type BindingState = "Not scheduled" | "Applying" | "Unhealthy" | "Healthy";
@@ -11,11 +12,11 @@ export const statusesOf = (binding: KObject | undefined): AggregatedStatus[] => 
 export function stateOfBinding(binding: KObject): BindingState {
   const targets = targetsOf(binding);
   const scheduled = conditionOf(binding, "Scheduled");
-  if (targets.length === 0 || scheduled?.status === "False") return "Not scheduled";
+  if (targets.length === 0 || scheduled?.status === "False") return msg("Not scheduled");
   const statuses = statusesOf(binding);
   const of = (name: string) => statuses.find((status) => status.clusterName === name);
-  if (targets.some((target) => !of(target.name)?.applied)) return "Applying";
-  return targets.every((target) => of(target.name)?.health !== "Unhealthy") ? "Healthy" : "Unhealthy";
+  if (targets.some((target) => !of(target.name)?.applied)) return msg("Applying");
+  return targets.every((target) => of(target.name)?.health !== "Unhealthy") ? msg("Healthy") : msg("Unhealthy");
 }
 
 export const toneOfBinding = (state: BindingState): Tone =>
@@ -48,7 +49,7 @@ export function perCluster(binding: KObject | undefined): PerCluster[] {
   return names.sort().map((name) => {
     const target = targets.find((one) => one.name === name);
     const status = statuses.find((one) => one.clusterName === name);
-    const state = !target ? "Leaving" : !status?.applied ? "Applying" : (status.health ?? "Unknown");
+    const state = !target ? msg("Leaving") : !status?.applied ? msg("Applying") : (status.health ?? msg("Unknown"));
     const tone: Tone = state === "Healthy" ? "ok" : state === "Unhealthy" ? "bad" : state === "Unknown" ? "" : "warn";
     const reported = status?.status;
     const ready = reported?.readyReplicas ?? reported?.numberReady ?? reported?.active ?? (reported ? 0 : undefined);

@@ -2,6 +2,7 @@
 
 import { parseQuantity } from "../api/quantity";
 import { conditionOf, type KObject, type Taint } from "../api/types";
+import { msg } from "../i18n";
 import type { Tone } from "../ui/parts";
 
 export const UNSCHEDULABLE = "cluster.karmada.io/unschedulable";
@@ -13,9 +14,9 @@ export const isCordoned = (cluster: KObject) => taintsOf(cluster).some((taint) =
 export type ClusterState = "Ready" | "Not ready" | "Unknown" | "Leaving";
 
 export function stateOf(cluster: KObject): ClusterState {
-  if (cluster.metadata.deletionTimestamp) return "Leaving";
+  if (cluster.metadata.deletionTimestamp) return msg("Leaving");
   const ready = conditionOf(cluster, "Ready");
-  return ready?.status === "True" ? "Ready" : ready?.status === "False" ? "Not ready" : "Unknown";
+  return ready?.status === "True" ? msg("Ready") : ready?.status === "False" ? msg("Not ready") : msg("Unknown");
 }
 
 export const toneOf = (state: ClusterState): Tone => (state === "Ready" ? "ok" : state === "Leaving" ? "warn" : state === "Unknown" ? "warn" : "bad");

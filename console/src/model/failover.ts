@@ -1,6 +1,7 @@
 // The failovers that bindings remember.
 
 import type { Subject, TargetCluster } from "../api/types";
+import { msg } from "../i18n";
 import type { Tone } from "../ui/parts";
 
 /** One move of a workload out of a cluster. */
@@ -28,10 +29,8 @@ export interface Moves {
   leftTotal: number;
 }
 
-export type MoveState = "Returned" | "Moved" | "Moving" | "Not placed yet";
-
-export function stateOfMove(move: Move): [MoveState, Tone] {
-  if (move.returned) return ["Returned", "ok"];
-  if (!move.to) return ["Not placed yet", "bad"];
-  return move.ended ? ["Moved", "ok"] : ["Moving", "warn"];
+export function stateOfMove(move: Move): [string, Tone] {
+  if (move.returned) return [msg("Returned"), "ok"];
+  if (!move.to) return [msg("Not placed yet"), "bad"];
+  return move.ended ? [msg("Moved"), "ok"] : [msg("Moving"), "warn"];
 }

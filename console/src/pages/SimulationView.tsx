@@ -1,15 +1,15 @@
 // The outcome of a simulated loss of a cluster.
 
 import type { Simulation } from "../api/types";
-import { t } from "../i18n";
+import { msg, t } from "../i18n";
 import { ObjectLink } from "../ui/objectLink";
 import { Badge, Empty, Meter, type Tone } from "../ui/parts";
 
 const VERDICTS: Record<string, [string, Tone]> = {
-  Moves: ["moves", "info"],
-  Covered: ["runs elsewhere too", "ok"],
-  Stays: ["stays", ""],
-  DoesNotFit: ["does not fit", "bad"],
+  Moves: [msg("moves"), "info"],
+  Covered: [msg("runs elsewhere too"), "ok"],
+  Stays: [msg("stays"), ""],
+  DoesNotFit: [msg("does not fit"), "bad"],
 };
 
 export function SimulationView({ simulation }: { simulation: Simulation }) {

@@ -28,6 +28,24 @@ test("every text has a Chinese translation", () => {
   assert.deepEqual([...missing], []);
 });
 
+test("the menu has a Chinese translation", () => {
+  const menu = readFileSync(join(root, "src/app/nav.ts"), "utf8");
+  const texts = [...menu.matchAll(/(?:text|group): "([^"]+)"/g)].map((match) => match[1]);
+  assert.ok(texts.length > 20, "the menu is read");
+  assert.deepEqual(texts.filter((text) => !translated.has(text)), []);
+});
+
+test("a text with a translation that is chosen at run time is marked", () => {
+  // Tables of texts are marked with `msg`, so that the first test finds them.
+  for (const file of sources.filter((one) => !one.includes("/i18n/"))) {
+    const text = readFileSync(file, "utf8");
+    for (const [, table] of text.matchAll(/\bt\(([A-Z][A-Z_]+)\[/g)) {
+      const body = new RegExp(`const ${table}\\b[^=]*= ([\\s\\S]*?)\\n?[}\\]];`).exec(text)?.[1] ?? "";
+      assert.match(body, /\bmsg\("/, `${table} in ${file}`);
+    }
+  }
+});
+
 test("placeholders survive translation", () => {
   const names = (text) => [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]).sort();
   for (const [, key, value] of chinese.matchAll(/"((?:[^"\\]|\\.)*)": "((?:[^"\\]|\\.)*)"/g)) assert.deepEqual(names(value), names(key), key);

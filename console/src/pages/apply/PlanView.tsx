@@ -4,12 +4,12 @@ import { useState } from "react";
 import type { ChangePlan, KObject, PlanAction, Planned } from "../../api/types";
 import { useYaml } from "../../editor/ObjectYaml";
 import { YamlDifference } from "../../editor/YamlEditor";
-import { t } from "../../i18n";
+import { msg, t } from "../../i18n";
 import { ObjectLink } from "../../ui/objectLink";
 import { Badge, Button, Empty, Loading, Segmented, type Tone } from "../../ui/parts";
 
 const ACTIONS: Record<string, [string, Tone]> = {
-  Place: ["create", "ok"], Create: ["create", "ok"], Change: ["change", "info"], Remove: ["remove", "bad"], Unchanged: ["no change", ""], Keep: ["no change", ""],
+  Place: [msg("create"), "ok"], Create: [msg("create"), "ok"], Change: [msg("change"), "info"], Remove: [msg("remove"), "bad"], Unchanged: [msg("no change"), ""], Keep: [msg("no change"), ""],
 };
 
 export function PlanView({ plan }: { plan: ChangePlan }) {

@@ -1,9 +1,11 @@
 // Manifests to begin with.
 
+import { msg } from "../../i18n";
+
 export const SAMPLES: { id: string; text: string; manifest: (clusters: string[]) => string }[] = [
   {
     id: "divided",
-    text: "Deployment, divided among clusters",
+    text: msg("Deployment, divided among clusters"),
     manifest: (clusters) => `apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -44,7 +46,7 @@ spec:
   },
   {
     id: "duplicated",
-    text: "ConfigMap in every cluster",
+    text: msg("ConfigMap in every cluster"),
     manifest: () => `apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -68,7 +70,7 @@ spec:
   },
   {
     id: "override",
-    text: "Other image in one cluster",
+    text: msg("Other image in one cluster"),
     manifest: (clusters) => `apiVersion: policy.karmada.io/v1alpha1
 kind: OverridePolicy
 metadata:

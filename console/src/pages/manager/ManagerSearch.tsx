@@ -6,7 +6,7 @@ import { type ApiError, getJson, query, request } from "../../api/client";
 import { instancePath, MANAGER, useInstances } from "../../api/manager";
 import { type Resource, slugOf, WORKLOADS } from "../../api/resources";
 import { useUrlState } from "../../app/urlState";
-import { t } from "../../i18n";
+import { msg, t } from "../../i18n";
 import { Icon } from "../../ui/icons";
 import { Age, attempt, Badge, Button, Card, Empty, Loading, Menu, PageHead, Problem } from "../../ui/parts";
 import { saveBlob } from "../../ui/save";
@@ -156,4 +156,4 @@ function Results({ answer, plurals, onTerm }: { answer: Answer; plurals: Plurals
   );
 }
 
-const FACETS: Record<string, string> = { instance: "Instance", cluster: "Cluster", kind: "Kind", namespace: "Namespace" };
+const FACETS: Record<string, string> = { instance: msg("Instance"), cluster: msg("Cluster"), kind: msg("Kind"), namespace: msg("Namespace") };

@@ -7,24 +7,24 @@ import { pathOf, POLICIES, slugOf } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
-import { t } from "../../i18n";
+import { msg, t } from "../../i18n";
 import { policyKey } from "../../model/bindingSummary";
 import { Age, Badge, Empty, Menu, PageHead, Segmented, Stale } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { placementText, selectorsText } from "./describe";
 
 const TITLES: Record<string, string> = {
-  PropagationPolicy: "Propagation", ClusterPropagationPolicy: "Cluster propagation", OverridePolicy: "Override", ClusterOverridePolicy: "Cluster override",
+  PropagationPolicy: msg("Propagation"), ClusterPropagationPolicy: msg("Cluster propagation"), OverridePolicy: msg("Override"), ClusterOverridePolicy: msg("Cluster override"),
 };
 
 /** Further kinds that decide about placement, with the pages of their objects. */
 const MORE: [slug: string, text: string][] = [
-  ["policy.karmada.io~v1alpha1~federatedresourcequotas", "Quotas over clusters"],
-  ["policy.karmada.io~v1alpha1~clustertaintpolicies", "Taint policies"],
-  ["config.karmada.io~v1alpha1~resourceinterpretercustomizations", "Interpreter rules"],
-  ["config.karmada.io~v1alpha1~resourceinterpreterwebhookconfigurations", "Interpreter webhooks"],
-  ["remedy.karmada.io~v1alpha1~remedies", "Remedies"],
-  ["autoscaling.karmada.io~v1alpha1~federatedhpas", "Autoscalers over clusters"],
+  ["policy.karmada.io~v1alpha1~federatedresourcequotas", msg("Quotas over clusters")],
+  ["policy.karmada.io~v1alpha1~clustertaintpolicies", msg("Taint policies")],
+  ["config.karmada.io~v1alpha1~resourceinterpretercustomizations", msg("Interpreter rules")],
+  ["config.karmada.io~v1alpha1~resourceinterpreterwebhookconfigurations", msg("Interpreter webhooks")],
+  ["remedy.karmada.io~v1alpha1~remedies", msg("Remedies")],
+  ["autoscaling.karmada.io~v1alpha1~federatedhpas", msg("Autoscalers over clusters")],
 ];
 
 export default function Policies() {

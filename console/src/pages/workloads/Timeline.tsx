@@ -6,7 +6,7 @@ import { type ApiError, getJson, query } from "../../api/client";
 import { useObjectEvents } from "../../api/objectEvents";
 import { apiVersionOf, type Resource } from "../../api/resources";
 import type { Condition, KObject } from "../../api/types";
-import { t } from "../../i18n";
+import { msg, t } from "../../i18n";
 import { timeOfEvent } from "../../model/events";
 import { Card, Empty, exactTime, Loading, Problem, type Tone } from "../../ui/parts";
 import "./why.css";
@@ -36,20 +36,20 @@ const STEPS_MAX = 200;
 const VERSION_KEPT_MS = 10_000;
 
 const TEXTS: Record<string, [text: string, tone: Tone]> = {
-  TemplateWritten: ["Template written", "info"],
-  BindingCreated: ["A policy selected it; binding created", "info"],
-  TemplateObserved: ["New version of the template in the binding", "info"],
-  Scheduled: ["Scheduled", "ok"],
-  SchedulingFailed: ["Scheduling failed", "bad"],
-  EvictionStarted: ["Eviction started", "warn"],
-  EvictionEnded: ["Eviction ended", "ok"],
-  WorkCreated: ["Work created", "info"],
-  WorkUpdated: ["Work updated", "info"],
-  WorkRemoved: ["Work removed", "warn"],
-  Applied: ["Applied", "ok"],
-  ApplyFailed: ["Could not be applied", "bad"],
-  Reported: ["Status reported", ""],
-  FullyApplied: ["Applied in all clusters", "ok"],
+  TemplateWritten: [msg("Template written"), "info"],
+  BindingCreated: [msg("A policy selected it; binding created"), "info"],
+  TemplateObserved: [msg("New version of the template in the binding"), "info"],
+  Scheduled: [msg("Scheduled"), "ok"],
+  SchedulingFailed: [msg("Scheduling failed"), "bad"],
+  EvictionStarted: [msg("Eviction started"), "warn"],
+  EvictionEnded: [msg("Eviction ended"), "ok"],
+  WorkCreated: [msg("Work created"), "info"],
+  WorkUpdated: [msg("Work updated"), "info"],
+  WorkRemoved: [msg("Work removed"), "warn"],
+  Applied: [msg("Applied"), "ok"],
+  ApplyFailed: [msg("Could not be applied"), "bad"],
+  Reported: [msg("Status reported"), ""],
+  FullyApplied: [msg("Applied in all clusters"), "ok"],
 };
 
 function read(step: RecordedStep): Step {

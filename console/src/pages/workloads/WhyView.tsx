@@ -5,7 +5,7 @@ import { useState } from "react";
 import { type ApiError, getJson, query } from "../../api/client";
 import { apiVersionOf, type Resource } from "../../api/resources";
 import type { KObject, Stage, Why } from "../../api/types";
-import { t } from "../../i18n";
+import { msg, t } from "../../i18n";
 import { Age, Badge, Button, Card, Command, Loading, Problem, type Tone } from "../../ui/parts";
 import { WhyGraph } from "./WhyGraph";
 import "./why.css";
@@ -13,11 +13,11 @@ import "./why.css";
 /** Answers for former versions of an object are forgotten after this time. */
 const VERSION_KEPT_MS = 10_000;
 
-const TONES: Record<string, Tone> = { Done: "ok", Waiting: "info", Failed: "bad", Ahead: "" };
+const TONES: Record<string, Tone> = { [msg("Done")]: "ok", [msg("Waiting")]: "info", [msg("Failed")]: "bad", [msg("Ahead")]: "" };
 export const toneOfStage = (state: string): Tone => TONES[state] ?? "warn";
 
 const TITLES: Record<string, string> = {
-  template: "Template", policy: "Policy", binding: "Binding", scheduling: "Scheduling", overrides: "Overrides", work: "Works", members: "Members", status: "Status", dependencies: "Dependencies", quota: "Quota",
+  template: msg("Template"), policy: msg("Policy"), binding: msg("Binding"), scheduling: msg("Scheduling"), overrides: msg("Overrides"), failover: msg("Failover"), work: msg("Works"), members: msg("Members"), status: msg("Status"), dependencies: msg("Dependencies"), quota: msg("Quota"),
 };
 export const titleOfStage = (name: string) => t(TITLES[name] ?? name);
 
