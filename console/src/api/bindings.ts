@@ -1,9 +1,10 @@
 // Totals and failovers of all bindings, counted by the server.
 
+import { useQueries } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import { type BindingSummary, summarize } from "../model/bindingSummary";
 import type { Moves } from "../model/failover";
-import { query } from "./client";
+import { getJson, query } from "./client";
 import { type Followed, useFollowed } from "./followed";
 import { type LiveState, type ListSpec, useLive } from "./live";
 import { BINDINGS, pathOf } from "./resources";
@@ -34,4 +35,20 @@ export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
 /** The newest failovers, and the workloads that left the cluster and did not return. */
 export function useMoves(cluster = ""): Followed<Moves> {
   return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, resource: BINDINGS });
+}
+
+const SUBJECTS_REFRESH_MS = 4_000;
+
+/** The bindings of these templates (`KIND/NAMESPACE/NAME`), for lists that show a part of many; each list is one request. */
+export function useBindingsOf(subjects: string[][]): KObject[] {
+  const answers = useQueries({
+    queries: subjects.map((some) => ({
+      queryKey: ["bindings-of", some],
+      queryFn: () => getJson<{ items: KObject[] }>(`${PATH}?limit=500${some.map((one) => `&subject=${encodeURIComponent(one)}`).join("")}`),
+      refetchInterval: SUBJECTS_REFRESH_MS,
+      gcTime: SUBJECTS_REFRESH_MS,
+      retry: false,
+    })),
+  });
+  return useMemo(() => answers.flatMap((answer) => answer.data?.items ?? []), [answers.map((answer) => answer.dataUpdatedAt).join()]);
 }
