@@ -15,8 +15,11 @@ import { setPrefs, useDark } from "./prefs";
 import { logout, type SessionUser } from "./session";
 import { ShortcutHelp, useShortcuts } from "./shortcuts";
 
+/** Pages of instances belong to the first place of a manager. */
+const OF_FIRST = /^\/(new|import|instances(\/.*)?)?$/;
+
 const isCurrent = (location: string, path: string) =>
-  path === "/" ? location === "/" : path === "/resources" ? location === "/resources" : location === path || location.startsWith(`${path}/`);
+  path === "/" ? OF_FIRST.test(location) : path === "/resources" ? location === "/resources" : location === path || location.startsWith(`${path}/`);
 
 export function Shell({ user, children }: { user: SessionUser; children: ReactNode }) {
   const [location, navigate] = useLocation();

@@ -447,6 +447,7 @@ const zh: Record<string, string> = {
   Timezone: "时区", Total: "总数", Unavailable: "不可用", "Up-to-date": "最新", Validations: "校验", Volume: "卷", VolumeAttributesClass: "卷属性类", VolumeBindingMode: "卷绑定模式", VolumeMode: "卷模式",
   "Fully applied": "全部已应用", "Workload-kind": "工作负载类型", "Conflict-resolution": "冲突处理", "Target-api-version": "目标 API 版本", "Target-kind": "目标类型", Overall: "总量", Overall_used: "已用总量",
   "Reference-kind": "引用类型", "Reference-name": "引用名称", Minpods: "最小 Pod 数", Maxpods: "最大 Pod 数",
+  "Components": "组件",
 };
 
 export default zh;

@@ -45,17 +45,17 @@ export default function Fleet() {
 
 function columnsOf(actions: (instance: Instance) => MenuItem[]): TableColumn<Instance>[] {
   return [
-    { id: "name", title: t("Name"), width: "minmax(150px, 1.4fr)", cell: (one) => <a className="name" title={one.displayName ? one.name : undefined} href={instanceHome(one.name)}>{one.displayName || one.name}</a>, sort: (one) => one.name },
-    { id: "state", title: t("State"), width: "128px", cell: (one) => { const [text, tone] = phaseOf(one); return <Badge tone={tone}>{t(text)}</Badge>; }, sort: (one) => phaseOf(one)[0] },
-    { id: "mode", title: t("Mode"), width: "104px", cell: modeOf, sort: modeOf },
-    { id: "clusters", title: t("Clusters"), width: "84px", cell: (one) => countedOf(one.summary?.clusters), sort: (one) => Number(one.summary?.clusters?.total ?? -1) },
-    { id: "nodes", title: t("Nodes"), width: "84px", cell: (one) => countedOf(one.summary?.nodes), sort: (one) => Number(one.summary?.nodes?.total ?? -1) },
+    { id: "name", title: t("Name"), width: "minmax(130px, 1.4fr)", cell: (one) => <a className="name" title={one.displayName ? one.name : undefined} href={instanceHome(one.name)}>{one.displayName || one.name}</a>, sort: (one) => one.name },
+    { id: "state", title: t("State"), width: "118px", cell: (one) => { const [text, tone] = phaseOf(one); return <Badge tone={tone}>{t(text)}</Badge>; }, sort: (one) => phaseOf(one)[0] },
+    { id: "mode", title: t("Mode"), width: "98px", cell: modeOf, sort: modeOf },
+    { id: "clusters", title: t("Clusters"), width: "78px", cell: (one) => countedOf(one.summary?.clusters), sort: (one) => Number(one.summary?.clusters?.total ?? -1) },
+    { id: "nodes", title: t("Nodes"), width: "68px", cell: (one) => countedOf(one.summary?.nodes), sort: (one) => Number(one.summary?.nodes?.total ?? -1) },
     { id: "workloads", title: t("Workloads"), width: "98px", cell: (one) => workloadsOf(one) ?? "–", sort: (one) => workloadsOf(one) ?? -1 },
-    { id: "cpu", title: t("CPU"), width: "112px", cell: (one) => <Usage instance={one} resource="cpu" />, sort: (one) => usageOf(one, "cpu").allocated },
-    { id: "memory", title: t("Memory"), width: "148px", cell: (one) => <Usage instance={one} resource="memory" />, sort: (one) => usageOf(one, "memory").allocated },
-    { id: "version", title: t("Version"), width: "90px", cell: (one) => one.kubernetesVersion || "–", sort: (one) => one.kubernetesVersion },
-    { id: "note", title: t("Message"), width: "minmax(120px, 2fr)", cell: (one) => <Note instance={one} /> },
-    { id: "age", title: t("Age"), width: "62px", cell: (one) => <Age at={one.createTime} />, sort: (one) => -Date.parse(one.createTime ?? "") },
+    { id: "cpu", title: t("CPU"), width: "100px", cell: (one) => <Usage instance={one} resource="cpu" />, sort: (one) => usageOf(one, "cpu").allocated },
+    { id: "memory", title: t("Memory"), width: "136px", cell: (one) => <Usage instance={one} resource="memory" />, sort: (one) => usageOf(one, "memory").allocated },
+    { id: "version", title: t("Version"), width: "82px", cell: (one) => <span title={one.kubernetesVersion}>{one.kubernetesVersion.split("+")[0] || "–"}</span>, sort: (one) => one.kubernetesVersion },
+    { id: "note", title: t("Message"), width: "minmax(84px, 2fr)", cell: (one) => <Note instance={one} /> },
+    { id: "age", title: t("Age"), width: "54px", cell: (one) => <Age at={one.createTime} />, sort: (one) => -Date.parse(one.createTime ?? "") },
     { id: "actions", title: "", width: "58px", cell: (one) => <Menu label={t("Actions for {name}", { name: one.name })} items={actions(one)} /> },
   ];
 }

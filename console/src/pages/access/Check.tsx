@@ -76,7 +76,7 @@ function Verdict({ question, answer }: { question: Question; answer: Answer }) {
   const what = `${verb} ${resource}${group ? `.${group}` : ""}${name ? ` ${name}` : ""}`;
   return (
     <div className="stack">
-      <Badge tone={answer.allowed ? "ok" : "bad"}>{answer.allowed ? t("allowed") : t("not allowed")}</Badge>
+      <div><Badge tone={answer.allowed ? "ok" : "bad"}>{answer.allowed ? t("allowed") : t("not allowed")}</Badge></div>
       <p>{who}: <code>{what}</code> · {namespace || t("all namespaces")}</p>
       {answer.reason && <p className="small" style={{ overflowWrap: "anywhere" }}>{answer.reason}</p>}
       {!answer.allowed && !answer.reason && <p className="small">{t("No binding gives a role with this right. What no role allows is refused.")}</p>}

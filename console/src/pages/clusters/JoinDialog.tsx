@@ -114,8 +114,7 @@ function Push({ place, head, onClose }: ModeProps) {
   return (
     <Dialog wide title={t("Join a cluster")} onClose={onClose} onSubmit={() => valid && void join()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Join")}</Button></>}>
       {head}
-      <KubeconfigField rows={7} value={kubeconfig} hint={t("Of an administrator of the cluster, with a token or a client certificate in it. It is used once and not stored: joining creates a service account in the cluster.")} onChange={(text) => { setKubeconfig(text); setOutcome(undefined); }} />
-      <div className="row wrap"><Button disabled={!valid} onClick={() => void check()}>{t("Check")}</Button></div>
+      <KubeconfigField rows={7} value={kubeconfig} hint={t("Of an administrator of the cluster, with a token or a client certificate in it. It is used once and not stored: joining creates a service account in the cluster.")} onChange={(text) => { setKubeconfig(text); setOutcome(undefined); }}><Button disabled={!valid} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
       {outcome && <CheckSteps steps={[...firstSteps({ ...outcome, checked: outcome.taken ? {} : outcome.checked }, t("The cluster answers")), { text: t("It is not joined yet"), state: outcome.checked ? "done" : outcome.taken ? "failed" : "waiting", detail: outcome.taken }]} />}
       <p className="muted small">{t("Or run this where you have the kubeconfig of the cluster:")}</p>
       <Command text={`flotilla join ${place.name || "NAME"} --cluster-kubeconfig FILE${flagsOf(place)}`} />

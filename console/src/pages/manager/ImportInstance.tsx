@@ -24,7 +24,7 @@ function stepsOf(outcome: Outcome, shape: string): CheckStep[] {
   const state = (isDone: boolean): CheckStep["state"] => (isDone ? "done" : checked ? "failed" : "waiting");
   return [
     ...firstSteps({ ...outcome, shape }, t("The control plane answers")),
-    { text: t("It can be told from others by its kube-system namespace"), state: state(Boolean(checked?.identity)), detail: checked?.identity },
+    { text: t("The UID of its kube-system namespace identifies it"), state: state(Boolean(checked?.identity)), detail: checked?.identity },
     { text: t("Users can act with their own rights"), state: state(checked?.canImpersonate === true), detail: checked?.canImpersonate === false ? t("only administrators can use it: the credential may not impersonate") : undefined },
   ];
 }
@@ -68,9 +68,8 @@ export default function ImportInstance() {
                 <Field label={t("Name")} problem={name === "" || isNamed ? "" : t("Lowercase letters, digits and dashes.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => set({ name: event.target.value })} />}</Field>
                 <Field label={t("Display name (optional)")}>{(id) => <input id={id} className="input" maxLength={60} value={displayName} onChange={(event) => set({ displayName: event.target.value })} />}</Field>
               </div>
-              <KubeconfigField value={kubeconfig} hint={t("Of an administrator, with a server, its CA, and a token or a client certificate.")} onChange={(text) => { set({ kubeconfig: text }); setOutcome({}); setShape(""); }} />
+              <KubeconfigField value={kubeconfig} hint={t("Of an administrator, with a server, its CA, and a token or a client certificate.")} onChange={(text) => { set({ kubeconfig: text }); setOutcome({}); setShape(""); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
               <div className="row wrap">
-                <Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button>
                 <Button kind="primary" type="submit" disabled={!isNamed || !outcome.checked || busy}>{t("Import")}</Button>
               </div>
             </form>

@@ -47,7 +47,7 @@ export default function InstancePage({ name }: { name: string }) {
       <Stale show={live.stale} />
       <Tabs label={t("Sections")} current={tab} onChange={setTab} tabs={tabs} />
       {tab === "overview" && <Facts instance={instance} />}
-      {tab === "settings" && <><GeneralSettings key={instance.etag} instance={instance} />{isImported(instance) ? <p className="muted">{t("The control plane is run by somebody else: its settings are changed there.")}</p> : <FailoverSettings instance={name} />}</>}
+      {tab === "settings" && <><GeneralSettings key={instance.etag} instance={instance} />{isImported(instance) ? <p className="muted">{t("The control plane is imported: its settings are changed where it runs.")}</p> : <FailoverSettings instance={name} />}</>}
       {tab === "backups" && <Backups instance={name} />}
       {tab === "yaml" && <Manifest key={name} name={name} readOnly={!may("instances.manage")} />}
       {removing && <RemoveInstance instance={instance} onClose={() => setRemoving(false)} />}
@@ -126,7 +126,7 @@ function Components({ name }: { name: string }) {
   const found = useManager<{ components?: Component[] }>(instancePath(name, "/components"), { refreshMs: REFRESH_MS });
   const components = found.data?.components ?? [];
   return (
-    <Card title={t("Parts of the control plane")} flush>
+    <Card title={t("Components")} flush>
       {found.isPending ? <Loading /> : found.error ? <Problem error={found.error} retry={() => void found.refetch()} /> : components.length === 0 ? <Empty title={t("Nothing is running")} /> : (
         <div className="hscroll" tabIndex={0} role="group" style={{ maxHeight: 420, overflowY: "auto" }}>
           <table className="simple">

@@ -20,16 +20,16 @@ interface Setting {
 
 const settings = (): Setting[] => [
   { id: "failover", label: t("Failover"), hint: t("Workloads leave clusters that fail."), initial: t("on"), kind: "choice" },
-  { id: "clusterMonitorPeriod", label: t("Interval between checks"), hint: t("Time between two looks at the state of all clusters."), initial: "5s", kind: "duration" },
-  { id: "clusterMonitorGracePeriod", label: t("Silence of a running cluster"), hint: t("Time without a heartbeat until its state is unknown."), initial: "40s", kind: "duration" },
-  { id: "clusterStartupGracePeriod", label: t("Silence of a new cluster"), hint: t("The same for a cluster that has just joined."), initial: "60s", kind: "duration" },
-  { id: "clusterFailureThreshold", label: t("Failures until not ready"), hint: t("Time for which checks must fail."), initial: "30s", kind: "duration" },
-  { id: "clusterSuccessThreshold", label: t("Successes until ready"), hint: t("Time for which checks must succeed again."), initial: "30s", kind: "duration" },
-  { id: "gracefulEvictionTimeout", label: t("Longest graceful eviction"), hint: t("A workload leaves its old cluster after this time, also if its replacement is not healthy."), initial: "10m", kind: "duration" },
-  { id: "resourceEvictionRate", label: t("Evictions per second"), hint: t("Workloads that may leave failed clusters in one second."), initial: "10", kind: "number" },
+  { id: "clusterMonitorPeriod", label: t("Cluster check interval"), hint: t("Time between two checks of all clusters."), initial: "5s", kind: "duration" },
+  { id: "clusterMonitorGracePeriod", label: t("Cluster grace period"), hint: t("Time without a heartbeat until its state is unknown."), initial: "40s", kind: "duration" },
+  { id: "clusterStartupGracePeriod", label: t("Startup grace period"), hint: t("The same for a cluster that has just joined."), initial: "60s", kind: "duration" },
+  { id: "clusterFailureThreshold", label: t("Failure threshold"), hint: t("Time for which checks fail until a cluster is not ready."), initial: "30s", kind: "duration" },
+  { id: "clusterSuccessThreshold", label: t("Success threshold"), hint: t("Time for which checks succeed until it is ready again."), initial: "30s", kind: "duration" },
+  { id: "gracefulEvictionTimeout", label: t("Graceful eviction timeout"), hint: t("A workload leaves its old cluster after this time, also if its replacement is not healthy."), initial: "10m", kind: "duration" },
+  { id: "resourceEvictionRate", label: t("Eviction rate"), hint: t("Workloads that may leave failed clusters in one second."), initial: "10", kind: "number" },
   { id: "descheduler", label: t("Descheduler"), hint: t("Replicas that stay pending move to clusters with room."), initial: "", kind: "switch" },
-  { id: "deschedulingInterval", label: t("Interval of the descheduler"), hint: t("Time between two runs."), initial: "2m", kind: "duration" },
-  { id: "unschedulableThreshold", label: t("Pending until descheduled"), hint: t("Time for which a replica must be pending."), initial: "5m", kind: "duration" },
+  { id: "deschedulingInterval", label: t("Descheduling interval"), hint: t("Time between two runs."), initial: "2m", kind: "duration" },
+  { id: "unschedulableThreshold", label: t("Unschedulable threshold"), hint: t("Time for which a replica must be pending."), initial: "5m", kind: "duration" },
 ];
 
 const OF_DESCHEDULER = ["deschedulingInterval", "unschedulableThreshold"];

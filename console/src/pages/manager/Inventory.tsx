@@ -65,7 +65,7 @@ function columnsOf(items: (cluster: ManagedCluster) => MenuItem[]): TableColumn<
     { id: "mode", title: t("Mode"), width: "76px", cell: (one) => one.mode, sort: (one) => one.mode },
     { id: "credential", title: t("Credential"), width: "112px", cell: (one) => <Credential cluster={one} /> },
     { id: "joined", title: t("Joined to"), width: "minmax(150px, 1.4fr)", cell: (one) => <JoinedTo cluster={one} />, sort: (one) => (one.joinedTo ?? []).map((entry) => entry.instance).join() },
-    { id: "version", title: t("Kubernetes"), width: "100px", cell: (one) => one.kubernetesVersion || "–", sort: (one) => one.kubernetesVersion },
+    { id: "version", title: t("Kubernetes"), width: "96px", cell: (one) => <span title={one.kubernetesVersion}>{one.kubernetesVersion.split("+")[0] || "–"}</span>, sort: (one) => one.kubernetesVersion },
     { id: "place", title: t("Place"), width: "minmax(100px, 1fr)", cell: (one) => placeOfManaged(one) || "–", sort: placeOfManaged },
     { id: "note", title: t("Message"), width: "minmax(160px, 2fr)", cell: (one) => <span title={problemOf(one)}>{problemOf(one) || "–"}</span> },
     { id: "age", title: t("Age"), width: "64px", cell: (one) => <Age at={one.createTime} />, sort: (one) => -Date.parse(one.createTime ?? "") },

@@ -4,7 +4,8 @@ import { type ReactNode, useRef } from "react";
 import { t } from "../../i18n";
 import { Badge, Button, Field, type Tone } from "../../ui/parts";
 
-export function KubeconfigField({ value, onChange, hint, rows = 9 }: { value: string; onChange: (text: string) => void; hint: string; rows?: number }) {
+/** `children` are the actions next to the button that reads a file. */
+export function KubeconfigField({ value, onChange, hint, rows = 9, children }: { value: string; onChange: (text: string) => void; hint: string; rows?: number; children?: ReactNode }) {
   const file = useRef<HTMLInputElement>(null);
   const read = (chosen: File | undefined) => void chosen?.text().then(onChange);
   return (
@@ -24,7 +25,7 @@ export function KubeconfigField({ value, onChange, hint, rows = 9 }: { value: st
           />
         )}
       </Field>
-      <div><Button small icon="apply" onClick={() => file.current?.click()}>{t("Choose a file")}</Button><input ref={file} type="file" hidden aria-label={t("Choose a file")} onChange={(event) => { read(event.target.files?.[0]); event.target.value = ""; }} /></div>
+      <div className="row wrap">{children}<Button icon="apply" onClick={() => file.current?.click()}>{t("Choose a file")}</Button><input ref={file} type="file" hidden aria-label={t("Choose a file")} onChange={(event) => { read(event.target.files?.[0]); event.target.value = ""; }} /></div>
     </>
   );
 }

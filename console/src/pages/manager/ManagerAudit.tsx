@@ -40,10 +40,11 @@ export default function ManagerAudit() {
   const [instance, setInstance] = useUrlState("instance", "");
   const [show, setShow] = useUrlState("show", "all");
   const [opened, setOpened] = useState<Entry>();
-  const wanted = useSettled(query({ contains, user, instance, refused: show === "refused" || undefined }));
+  const settled = useSettled(JSON.stringify({ contains, user, instance, refused: show === "refused" || undefined }));
+  const wanted = JSON.parse(settled);
   const list = useInfiniteQuery<Page, ApiError, Page[], string[], string>({
-    queryKey: ["manager-audit", wanted],
-    queryFn: ({ pageParam }) => getJson(`${MANAGER}/audit${wanted || "?"}${query({ pageSize: PAGE_SIZE, pageToken: pageParam }).replace("?", "&")}`),
+    queryKey: ["manager-audit", settled],
+    queryFn: ({ pageParam }) => getJson(`${MANAGER}/audit${query({ ...wanted, pageSize: PAGE_SIZE, pageToken: pageParam })}`),
     initialPageParam: "",
     getNextPageParam: (page) => page.nextPageToken || undefined,
     select: ({ pages }) => pages,
@@ -52,7 +53,7 @@ export default function ManagerAudit() {
   });
   const rows = (list.data ?? []).flatMap((page) => page.entries ?? []);
   const { total = 0, kept = 0 } = list.data?.[0] ?? {};
-  const save = () => attempt(t("The entries are downloaded"), async () => saveBlob("audit.jsonl", await (await request(`${MANAGER}/audit:export${wanted}`, { headers: { Accept: "*/*" } })).blob()));
+  const save = () => attempt(t("The entries are downloaded"), async () => saveBlob("audit.jsonl", await (await request(`${MANAGER}/audit:export${query(wanted)}`, { headers: { Accept: "*/*" } })).blob()));
   const live = { phase: "ready" as const, total: Number(total), hasMore: list.hasNextPage, loadingMore: list.isFetchingNextPage, loadMore: () => void list.fetchNextPage(), reload: () => void list.refetch() };
   const isFiltered = contains + user + instance !== "" || show !== "all";
   return (

@@ -70,9 +70,8 @@ export function RegisterCluster({ instance, mode = "Push", onClose }: { instance
       </div>
       {isPull ? <p className="muted small">{t("The agent opens the connection. The cluster needs no address that the control plane can reach.")}</p> : (
         <>
-          <KubeconfigField rows={7} value={kubeconfig} hint={t("With a server, its CA, and a token or a client certificate. It is stored as a Secret.")} onChange={(value) => { set({ kubeconfig: value }); setOutcome(undefined); }} />
-          <div className="row wrap"><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></div>
-          {outcome && <CheckSteps steps={[...firstSteps(outcome, t("The cluster answers")), { text: t("It can be told from others by its kube-system namespace"), state: outcome.checked ? "done" : "waiting", detail: outcome.checked?.systemId }]} />}
+          <KubeconfigField rows={7} value={kubeconfig} hint={t("With a server, its CA, and a token or a client certificate. It is stored as a Secret.")} onChange={(value) => { set({ kubeconfig: value }); setOutcome(undefined); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
+          {outcome && <CheckSteps steps={[...firstSteps(outcome, t("The cluster answers")), { text: t("The UID of its kube-system namespace identifies it"), state: outcome.checked ? "done" : "waiting", detail: outcome.checked?.systemId }]} />}
         </>
       )}
       {!instance && <InstanceChoice single={isPull} chosen={instances} onChange={(chosen) => set({ instances: chosen })} />}

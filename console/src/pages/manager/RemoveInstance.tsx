@@ -42,7 +42,7 @@ export function RemoveInstance({ instance, onClose }: { instance: Instance; onCl
       {preview.isPending ? <Loading /> : preview.error ? <Problem error={preview.error} retry={() => void preview.refetch()} /> : <Consequences instance={instance} preview={preview.data} keep={keep} />}
       {!isImported(instance) && (
         <>
-          <label className="check"><input type="checkbox" checked={keep} onChange={(event) => setKeep(event.target.checked)} />{t("Keep its data and its clusters as they are; only the manager forgets it")}</label>
+          <label className="check"><input type="checkbox" checked={keep} onChange={(event) => setKeep(event.target.checked)} />{t("Keep its data and its clusters; remove it from the manager only")}</label>
           <div className="row wrap"><Button icon="apply" disabled={busy} onClick={() => void backUp()}>{t("Take a backup and download it")}</Button><span className="muted small">{t("It contains all Secrets of the instance.")}</span></div>
         </>
       )}
@@ -58,13 +58,13 @@ function Consequences({ instance, preview, keep }: { instance: Instance; preview
       {isProtected && <div className="banner bad" role="alert">{t("It is protected. Turn that off in its settings first.")}</div>}
       {clusters.length > 0 && !keep && !keepsPlane && (
         <div className="banner bad" role="alert">
-          <span>{t("{count} clusters are still joined. Remove them first, or keep the data:", { count: clusters.length })} {clusters.slice(0, SHOWN_MAX).join(", ")}{clusters.length > SHOWN_MAX && " …"} <a href={`${instanceHome(instance.name)}clusters`}>{t("Clusters of {name}", { name: instance.name })}</a></span>
+          <span>{t("Clusters are still joined ({count}). Remove them first, or keep the data:", { count: clusters.length })} {clusters.slice(0, SHOWN_MAX).join(", ")}{clusters.length > SHOWN_MAX && " …"} <a style={{ textDecoration: "underline" }} href={`${instanceHome(instance.name)}clusters`}>{t("Clusters of {name}", { name: instance.name })}</a></span>
         </div>
       )}
       {unknown && <div className="banner">{t("It does not run, so that its clusters are not known.")}</div>}
       <p>
         {isImported(instance) || keepsPlane
-          ? t("Its control plane keeps running; the manager only forgets it and its kubeconfig.")
+          ? t("Its control plane keeps running. The manager removes only its entry and the kubeconfig.")
           : keep
             ? t("Its control plane stops. Its data is set aside in the data directory of the manager.")
             : t("Its control plane stops. Its data and its backups go to the trash of the manager and are removed after seven days.")}
