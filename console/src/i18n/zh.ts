@@ -448,6 +448,7 @@ const zh: Record<string, string> = {
   "Fully applied": "全部已应用", "Workload-kind": "工作负载类型", "Conflict-resolution": "冲突处理", "Target-api-version": "目标 API 版本", "Target-kind": "目标类型", Overall: "总量", Overall_used: "已用总量",
   "Reference-kind": "引用类型", "Reference-name": "引用名称", Minpods: "最小 Pod 数", Maxpods: "最大 Pod 数",
   "Components": "组件",
+  "Allow deletion": "允许删除", "Protect from deletion": "防止删除", "{name} may be deleted": "{name} 可以被删除", "{name} is protected from deletion": "{name} 已受保护，不能删除",
 };
 
 export default zh;

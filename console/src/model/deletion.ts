@@ -5,7 +5,8 @@ import { type PerCluster, perCluster } from "./binding";
 import { podTemplateOf } from "./workload";
 
 const DEPENDENCIES = "resourcebinding.karmada.io/dependencies";
-const PROTECTED = "resourcetemplate.karmada.io/deletion-protected";
+/** The label with which admission refuses a deletion. */
+export const PROTECTED = "resourcetemplate.karmada.io/deletion-protected";
 
 export interface Deletion {
   clusters: PerCluster[];

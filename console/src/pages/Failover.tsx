@@ -48,7 +48,7 @@ export default function Failover() {
           </div>
         )}
       </Card>
-      <h2>{t("Evictions in progress")}</h2>
+      <h2 className="section-title">{t("Evictions in progress")}</h2>
       <Evictions live={leaving} />
       <Card title={t("Past failovers")} flush><Past moves={moves} /></Card>
     </>

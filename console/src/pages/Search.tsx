@@ -68,6 +68,9 @@ export default function Search() {
   );
 }
 
+/** Some labels that users set. */
+const ownLabels = (labels: Record<string, string> = {}) => Object.fromEntries(Object.entries(labels).filter(([key]) => !key.includes("karmada.io/")).slice(0, 3));
+
 function Hits({ hits }: { hits: Hit[] }) {
   return (
     <div className="hscroll" tabIndex={0} role="group">
@@ -79,7 +82,7 @@ function Hits({ hits }: { hits: Hit[] }) {
               <td><Link href={hrefOf(hit)}>{hit.metadata.name}</Link></td>
               <td title={hit.resource.group || "core"}>{hit.resource.kind} {hit.cluster && <Badge plain>{hit.cluster}</Badge>}</td>
               <td>{hit.metadata.namespace ?? "–"}</td>
-              <td><Labels labels={Object.fromEntries(Object.entries(hit.metadata.labels ?? {}).slice(0, 3))} /></td>
+              <td><Labels labels={ownLabels(hit.metadata.labels)} /></td>
               <td><Age at={hit.metadata.creationTimestamp} /></td>
             </tr>
           ))}

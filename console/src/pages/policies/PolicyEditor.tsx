@@ -41,8 +41,9 @@ function Existing({ resource, namespace, name }: { resource: Resource; namespace
 
 /** Without fields of the server, as a user writes it. */
 function manifestOf(policy: KObject): KObject {
-  const { name, namespace, labels, annotations } = policy.metadata;
-  return { apiVersion: policy.apiVersion, kind: policy.kind, metadata: { name, namespace, labels, annotations }, spec: policy.spec };
+  const { name, namespace, labels, annotations = {} } = policy.metadata;
+  const { "kubectl.kubernetes.io/last-applied-configuration": _, ...own } = annotations;
+  return { apiVersion: policy.apiVersion, kind: policy.kind, metadata: { name, namespace, ...(labels ? { labels } : {}), ...(Object.keys(own).length > 0 ? { annotations: own } : {}) }, spec: policy.spec };
 }
 
 function Form({ resource, initial, existing }: { resource: Resource; initial: Draft; existing?: KObject }) {

@@ -153,7 +153,7 @@ function Held({ policy }: { policy: KObject }) {
   ];
   return (
     <>
-      <h2>{t("Objects it holds")}</h2>
+      <h2 className="section-title">{t("Objects it holds")}</h2>
       <DataTable label={t("Objects it holds")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={480} empty={<Empty title={t("It holds no object")} icon="policy"><p>{t("No object matches its selectors, or another policy has a higher priority.")}</p></Empty>} />
     </>
   );

@@ -5,6 +5,7 @@ import { mergePatch, send } from "../../api/client";
 import { apiVersionOf, pathOf, REBALANCERS, type Resource } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { t } from "../../i18n";
+import { isProtected, PROTECTED } from "../../model/deletion";
 import { canRestart, canScale, isPaused, pauseField } from "../../model/workload";
 import { attempt, Button, Command, Dialog, Field, Menu } from "../../ui/parts";
 import { DeleteDialog } from "./DeleteDialog";
@@ -28,6 +29,10 @@ export function Actions({ resource, workload, binding }: { resource: Resource; w
         spec: { workloads: [{ apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name }], ttlSecondsAfterFinished: 600 },
       }),
     );
+  const protect = () =>
+    attempt(isProtected(workload) ? t("{name} may be deleted", { name }) : t("{name} is protected from deletion", { name }), () =>
+      mergePatch(path, { metadata: { labels: { [PROTECTED]: isProtected(workload) ? null : "Always" } } }),
+    );
   return (
     <>
       {canScale(resource.kind) && <Button icon="scale" onClick={() => setDialog("scale")}>{t("Scale")}</Button>}
@@ -37,6 +42,7 @@ export function Actions({ resource, workload, binding }: { resource: Resource; w
         label={t("More actions")}
         items={[
           { text: t("Place it again"), icon: "failover", onSelect: () => void rebalance() },
+          { text: isProtected(workload) ? t("Allow deletion") : t("Protect from deletion"), icon: "lock", onSelect: () => void protect() },
           { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => setDialog("delete") },
         ]}
       />

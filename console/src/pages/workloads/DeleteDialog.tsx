@@ -9,7 +9,7 @@ import { useRows } from "../../api/rows";
 import type { KObject } from "../../api/types";
 import { t } from "../../i18n";
 import { policyKey } from "../../model/bindingSummary";
-import { deletionOf, isProtected, servicesOf } from "../../model/deletion";
+import { deletionOf, isProtected, PROTECTED, servicesOf } from "../../model/deletion";
 import { podTemplateOf } from "../../model/workload";
 import { ObjectLink } from "../../ui/objectLink";
 import { attempt, Badge, Button, Command, Dialog, Field, Loading, Problem } from "../../ui/parts";
@@ -40,7 +40,7 @@ export function DeleteDialog({ resource, object, binding, back, onClose }: Delet
   return (
     <Dialog title={t("Delete {kind} {name}", { kind: resource.kind, name })} onClose={onClose} onSubmit={() => ready && void remove()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="danger" type="submit" icon="trash" disabled={!ready}>{t("Delete")}</Button></>}>
       {resource.kind.endsWith("PropagationPolicy") ? <OfPolicy policy={object} kind={resource.kind} /> : <OfObject object={{ ...object, kind: resource.kind }} binding={binding} />}
-      {isProtected(object) && <div className="banner bad" role="alert">{t("It is protected from deletion by the label {label}.", { label: "resourcetemplate.karmada.io/deletion-protected" })}</div>}
+      {isProtected(object) && <div className="banner bad" role="alert">{t("It is protected from deletion by the label {label}.", { label: PROTECTED })}</div>}
       {trial.isPending ? <Loading text={t("Asking the control plane…")} /> : trial.error && <Problem error={trial.error} retry={() => void trial.refetch()} />}
       <Field label={t("Type {name} to confirm", { name })}>{(id) => <input id={id} className="input" autoComplete="off" autoFocus value={typed} onChange={(event) => setTyped(event.target.value)} />}</Field>
       <Command text={`kubectl delete ${resource.plural}${resource.group ? `.${resource.group}` : ""} ${name}${namespace ? ` -n ${namespace}` : ""}`} />
