@@ -449,6 +449,13 @@ const zh: Record<string, string> = {
   "Reference-kind": "引用类型", "Reference-name": "引用名称", Minpods: "最小 Pod 数", Maxpods: "最大 Pod 数",
   "Components": "组件",
   "Allow deletion": "允许删除", "Protect from deletion": "防止删除", "{name} may be deleted": "{name} 可以被删除", "{name} is protected from deletion": "{name} 已受保护，不能删除",
+  "The kubeconfig is revoked": "kubeconfig 已吊销",
+  "Kubeconfigs": "kubeconfig",
+  "New kubeconfig": "新建 kubeconfig",
+  "No kubeconfigs": "没有 kubeconfig",
+  "A kubeconfig acts with the rights that its user has at the time of each request. It can be revoked at any time.": "kubeconfig 使用其用户在每次请求时的权限，可随时吊销。",
+  "It has your rights on {name} and is shown once, as a file.": "它具有你在 {name} 上的权限，仅以文件形式提供一次。",
+  "Valid for": "有效期",
 };
 
 export default zh;

@@ -10,8 +10,8 @@ import { t } from "../i18n";
 import { byAttention, countedOf, instanceHome, isImported, modeOf, phaseOf, usageOf, workloadsOf } from "../model/instance";
 import type { MenuItem } from "../ui/overlays";
 import { Age, attempt, Badge, Empty, Menu, Meter, PageHead, Stale, usageTone } from "../ui/parts";
-import { saveText } from "../ui/save";
 import { DataTable, type TableColumn } from "../ui/table";
+import { downloadKubeconfig } from "./manager/Kubeconfigs";
 import { RemoveInstance } from "./manager/RemoveInstance";
 
 export default function Fleet() {
@@ -101,7 +101,7 @@ function actionsOf(instance: Instance, { manages, deletes, navigate, remove }: A
   const call = (done: string, verb: string) => void attempt(done, () => send("POST", instancePath(name, `:${verb}`), {}));
   const asleep = state === "STATE_HIBERNATED";
   return [
-    { text: t("Kubeconfig"), icon: "apply", onSelect: () => void attempt(t("The kubeconfig of {name} is downloaded", { name }), () => download(name)) },
+    { text: t("Kubeconfig"), icon: "apply", onSelect: () => void attempt(t("The kubeconfig of {name} is downloaded", { name }), () => downloadKubeconfig(name)) },
     ...(reduced ? [] : [{ text: t("Details and settings"), icon: "settings" as const, onSelect: () => page("") }]),
     ...(asleep ? [{ text: t("Wake"), icon: "play" as const, onSelect: () => call(t("{name} starts", { name }), "wake") }] : []),
     ...(manages ? [
@@ -114,9 +114,4 @@ function actionsOf(instance: Instance, { manages, deletes, navigate, remove }: A
     ] : []),
     ...(deletes ? [{ text: t("Delete…"), icon: "trash" as const, danger: true, onSelect: () => remove(instance) }] : []),
   ];
-}
-
-async function download(instance: string) {
-  const { kubeconfig } = await send<{ kubeconfig: string }>("POST", instancePath(instance, "/kubeconfigs"), {});
-  saveText(`${instance}.config`, kubeconfig, "application/yaml");
 }

@@ -37,7 +37,7 @@ export default function Settings({ ofManager }: { ofManager: boolean }) {
           {ofManager && <Suspense fallback={<Loading />}><AccountCard /></Suspense>}
           <PlaneCard />
           <HealthCard />
-          <SafeModeCard />
+          {(!ofManager || instanceName) && <SafeModeCard />}
         </div>
       </div>
     </>

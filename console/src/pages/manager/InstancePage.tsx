@@ -12,6 +12,7 @@ import { Age, attempt, Badge, Button, Card, Empty, KeyValues, Labels, Loading, P
 import { ConditionTable } from "../ConditionTable";
 import { Backups } from "./Backups";
 import { FailoverSettings, GeneralSettings } from "./InstanceSettings";
+import { Kubeconfigs } from "./Kubeconfigs";
 import { RemoveInstance } from "./RemoveInstance";
 
 const REFRESH_MS = 10_000;
@@ -36,6 +37,7 @@ export default function InstancePage({ name }: { name: string }) {
     { id: "overview", text: t("Overview") },
     { id: "settings", text: t("Settings") },
     ...(may("instances.manage") && !isImported(instance) ? [{ id: "backups", text: t("Backups") }] : []),
+    { id: "kubeconfigs", text: t("Kubeconfigs") },
     { id: "yaml", text: "YAML" },
   ];
   return (
@@ -49,6 +51,7 @@ export default function InstancePage({ name }: { name: string }) {
       {tab === "overview" && <Facts instance={instance} />}
       {tab === "settings" && <><GeneralSettings key={instance.etag} instance={instance} />{isImported(instance) ? <p className="muted">{t("The control plane is imported: its settings are changed where it runs.")}</p> : <FailoverSettings instance={name} />}</>}
       {tab === "backups" && <Backups instance={name} />}
+      {tab === "kubeconfigs" && <Kubeconfigs instance={name} />}
       {tab === "yaml" && <Manifest key={name} name={name} readOnly={!may("instances.manage")} />}
       {removing && <RemoveInstance instance={instance} onClose={() => setRemoving(false)} />}
     </>
