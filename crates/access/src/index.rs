@@ -1,6 +1,6 @@
 //! Roles and bindings, indexed so that authorizing takes a few hash lookups regardless of the number of bindings.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use object::Object;
@@ -180,6 +180,13 @@ impl PolicyIndex {
             non_resource_rules: non_resource_rules.collect(),
             evaluation_error: aggregate_text(missing_roles),
         }
+    }
+
+    /// Returns the namespaces in which a RoleBinding names the user or one of its groups.
+    pub fn namespaces_of(&self, user: &User) -> BTreeSet<String> {
+        let groups = user.groups.iter().filter_map(|group| self.groups.get(group));
+        let scopes = self.users.get(&user.name).into_iter().chain(groups).flat_map(HashMap::keys);
+        scopes.filter(|scope| *scope != CLUSTER_WIDE).cloned().collect()
     }
 
     /// Checks that the user holds all of `rules` in the namespace (cluster-wide if empty); the error is the message

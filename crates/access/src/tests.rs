@@ -307,3 +307,20 @@ fn every_default_matches_kubernetes() {
         assert_eq!(object.label(defaults::BOOTSTRAPPING_LABEL), Some("rbac-defaults"), "{}", object.name());
     }
 }
+
+#[test]
+fn namespaces_of_a_user_are_those_of_its_role_bindings() {
+    let group = json!({"kind": "Group", "name": "dev", "apiGroup": GROUP});
+    let objects = [
+        role("", "view", &["get - pods"]),
+        binding("shop", "jane", "ClusterRole/view", user_subject("jane")),
+        binding("docs", "dev", "ClusterRole/view", group),
+        binding("bank", "joe", "ClusterRole/view", user_subject("joe")),
+        binding("", "jane", "ClusterRole/view", user_subject("jane")),
+    ];
+    let mut index = PolicyIndex::build(&objects);
+    let namespaces = |index: &PolicyIndex| index.namespaces_of(&User::new("jane", &["dev"]));
+    assert_eq!(namespaces(&index), ["docs", "shop"].map(str::to_owned).into());
+    index.remove("RoleBinding", "shop", "jane");
+    assert_eq!(namespaces(&index), ["docs"].map(str::to_owned).into());
+}

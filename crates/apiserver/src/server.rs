@@ -1,5 +1,6 @@
 //! The server's shared state: everything a request needs, owned in one place and never global.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -146,6 +147,11 @@ impl Server {
     /// 403 unless the user may send this request.
     pub async fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
         self.auth.authorize(self.resources(), user, info).await
+    }
+
+    /// Returns the namespaces in which a RoleBinding names the user or one of its groups.
+    pub async fn namespaces_of(&self, user: &User) -> Result<BTreeSet<String>, Status> {
+        self.auth.policy().read(self.resources(), |index| index.namespaces_of(user)).await
     }
 
     /// 403 unless the user may do this, for questions that are not the request itself.

@@ -3,6 +3,7 @@
 mod components;
 mod estimation;
 mod interpretation;
+mod joining;
 mod options;
 mod start;
 

@@ -46,10 +46,12 @@ use tokio_util::sync::CancellationToken;
 use web_console::activity::RecentActivity;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
 use web_console::history::MetricsHistory;
+use web_console::namespaces::OwnNamespaces;
 use web_console::rows::SortedRows;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::components::{self, Running, Shared};
+use crate::joining::Joining;
 use crate::estimation::AllMembers;
 use crate::interpretation;
 use crate::options::{Options, Propagation};
@@ -178,6 +180,7 @@ fn handlers(
     tokio::spawn(search.clone().run(host.stop.clone()));
     let shared_key = &host.certificates.service_account_key;
     let console = Arc::new(WebConsole::of_plane(shared.client.clone(), shared_key));
+    let joining = Joining { addresses: tunnels.addresses, ca_pem: host.certificates.ca_pem() };
     let proxy = ClusterProxy { tunnels: Arc::clone(&tunnels) };
     let searching = Searching::new(search, Arc::clone(&tunnels), propagation.search_access);
     Handlers {
@@ -200,6 +203,8 @@ fn handlers(
             Box::new(MetricsHistory::start(&host.server)),
             Box::new(RecentActivity),
             Box::new(SortedRows),
+            Box::new(OwnNamespaces),
+            Box::new(joining),
         ],
         authenticators: vec![Box::new(SessionCookies { console })],
         ..Handlers::default()

@@ -4,7 +4,6 @@
 //! the kubeconfig in the Secret `NAME-kubeconfig`. Clusters joined here have an annotation with their source; no other
 //! Cluster is ever removed.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +11,14 @@ use api::cluster::CLUSTERS;
 use api::names::CLUSTER_NAMESPACE;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::remote::config::Pem;
-use cluster_client::{ClusterClient, Kubeconfig, Preconditions, RemoteConfig, ResourceRef};
+use cluster_client::{ClusterClient, Preconditions, RemoteConfig, ResourceRef};
 use object::{GroupVersionResource, Object};
 use reconcile::{Change, Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source};
 use tokio_util::sync::CancellationToken;
 
 use crate::credentials::SECRETS;
 use crate::join::{JoinOptions, join_annotated};
-use crate::{ClusterLocation, MemberAccess, NoProgress};
+use crate::{ClusterLocation, MemberAccess, NoProgress, member_access};
 
 /// On Clusters that were joined from here: `NAMESPACE/NAME` of the cluster in the management cluster.
 pub const ANNOTATION_SOURCE: &str = "flotilla.dev/cluster-api-source";
@@ -93,7 +91,7 @@ impl Discovery {
     async fn join(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let target = ResourceRef::namespaced(&SECRETS.gvr(), &key.namespace, &format!("{}-kubeconfig", key.name));
         let Some(secret) = self.deps.management.find(target).await? else { return Ok(Outcome::After(SECRET_WAIT)) };
-        let member = read_kubeconfig(&secret).map_err(|problem| {
+        let member = kubeconfig_of(&secret).map_err(|problem| {
             ReconcileError::other(format!("secret {}/{}: {problem}", secret.namespace(), secret.name()))
         })?;
         let options = JoinOptions {
@@ -130,26 +128,13 @@ fn is_from(cluster: &Object, key: &ObjectKey) -> bool {
     cluster.annotation(ANNOTATION_SOURCE) == Some(format!("{}/{}", key.namespace, key.name).as_str())
 }
 
-/// The kubeconfig in a Secret of Cluster API. It comes from another cluster, so it must not name programs or files of
-/// this machine.
-fn read_kubeconfig(secret: &Object) -> Result<RemoteConfig, String> {
+/// The kubeconfig in a Secret of Cluster API.
+fn kubeconfig_of(secret: &Object) -> Result<RemoteConfig, String> {
     let data = secret.str_at(&["data", "value"]);
     if data.is_empty() || data.len() > KUBECONFIG_BYTES_MAX {
         return Err(format!("data.value must be a kubeconfig of at most {KUBECONFIG_BYTES_MAX} bytes"));
     }
     let text = STANDARD.decode(data).map_err(|error| format!("data.value is not base64: {error}"))?;
     let text = String::from_utf8(text).map_err(|_| "data.value is not text".to_owned())?;
-    let kubeconfig = Kubeconfig::parse(&text, Path::new("/nonexistent")).map_err(|error| error.to_string())?;
-    let remote = kubeconfig.remote(None).map_err(|error| error.to_string())?;
-    let is_file = |pem: &Pem| matches!(pem, Pem::File(_));
-    let credentials = &remote.credentials;
-    let pair = credentials.client_certificate.as_ref();
-    if credentials.exec.is_some()
-        || credentials.token_file.is_some()
-        || remote.ca.as_ref().is_some_and(is_file)
-        || pair.is_some_and(|pair| is_file(&pair.certificate) || is_file(&pair.key))
-    {
-        return Err("the kubeconfig must contain its credentials: programs and files are not accepted".to_owned());
-    }
-    Ok(remote)
+    member_access::read_kubeconfig(&text)
 }

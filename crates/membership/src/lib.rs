@@ -22,5 +22,5 @@ pub mod unjoin;
 pub mod unregister;
 
 pub use error::MembershipError;
-pub use member_access::{ClusterLocation, MemberAccess};
+pub use member_access::{ClusterLocation, MemberAccess, read_kubeconfig};
 pub use progress::{NoProgress, Progress};

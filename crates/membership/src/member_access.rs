@@ -1,7 +1,9 @@
 //! A cluster that joins or registers: how it is reached, and where it runs.
 
+use std::path::Path;
+
 use cluster_client::remote::config::Pem;
-use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
+use cluster_client::{ClusterClient, Endpoint, Kubeconfig, RemoteConfig};
 
 use crate::MembershipError;
 
@@ -26,6 +28,23 @@ impl MemberAccess {
             client: ClusterClient::connect(Endpoint::Remote(remote))?,
         })
     }
+}
+
+/// Reads a kubeconfig that comes from another machine: it must not name programs or files of this one.
+pub fn read_kubeconfig(text: &str) -> Result<RemoteConfig, String> {
+    let kubeconfig = Kubeconfig::parse(text, Path::new("/nonexistent")).map_err(|error| error.to_string())?;
+    let remote = kubeconfig.remote(None).map_err(|error| error.to_string())?;
+    let is_file = |pem: &Pem| matches!(pem, Pem::File(_));
+    let credentials = &remote.credentials;
+    let pair = credentials.client_certificate.as_ref();
+    if credentials.exec.is_some()
+        || credentials.token_file.is_some()
+        || remote.ca.as_ref().is_some_and(is_file)
+        || pair.is_some_and(|pair| is_file(&pair.certificate) || is_file(&pair.key))
+    {
+        return Err("the kubeconfig must contain its credentials: programs and files are not accepted".to_owned());
+    }
+    Ok(remote)
 }
 
 /// Provider, region and zones of a cluster, used to spread workloads. Empty when unknown.

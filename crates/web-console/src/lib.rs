@@ -7,6 +7,7 @@ pub mod activity;
 mod assets;
 pub mod endpoints;
 pub mod history;
+pub mod namespaces;
 mod oidc;
 mod origin;
 mod pages;
