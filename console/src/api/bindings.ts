@@ -4,6 +4,7 @@ import { useQueries } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import { type BindingSummary, summarize } from "../model/bindingSummary";
 import type { Moves } from "../model/failover";
+import { type FlowMap, flowMap, type Grouping } from "../model/flows";
 import { getJson, query } from "./client";
 import { type Followed, useFollowed } from "./followed";
 import { type LiveState, type ListSpec, useLive } from "./live";
@@ -35,6 +36,15 @@ export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
 /** The newest failovers, and the workloads that left the cluster and did not return. */
 export function useMoves(cluster = ""): Followed<Moves> {
   return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, resource: BINDINGS });
+}
+
+/** How replicas flow from namespaces, policies or workloads into clusters. */
+export function useFlows(by: Grouping, namespace = ""): Followed<FlowMap> {
+  const counted = useFollowed<FlowMap>({ path: `${PATH}/flows${query({ by, namespace })}`, resource: BINDINGS, namespace });
+  const isForeign = counted.phase === "error" && counted.error?.notFound === true;
+  const whole = useWhole(isForeign ? { path: pathOf(BINDINGS, namespace) } : undefined);
+  const data = useMemo(() => (isForeign && whole.phase === "ready" ? flowMap(whole.items, by) : undefined), [isForeign, whole.phase, whole.items, by]);
+  return isForeign ? { phase: whole.phase, stale: whole.stale, error: whole.error, data, reload: whole.reload } : counted;
 }
 
 const SUBJECTS_REFRESH_MS = 4_000;

@@ -2,40 +2,40 @@
 
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useBindingSummary, useWhole } from "../api/bindings";
-import { useLive } from "../api/live";
-import { BINDINGS, CLUSTERS, pathOf } from "../api/resources";
+import { useBindingSummary, useFlows, useWhole } from "../api/bindings";
+import { CLUSTERS, pathOf } from "../api/resources";
 import type { KObject } from "../api/types";
 import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { stateOf, toneOf } from "../model/cluster";
-import { type FlowMap, flowMap, type FlowNode, type Grouping, REST } from "../model/flows";
+import { type FlowMap, type FlowNode, type Grouping, REST } from "../model/flows";
 import { colourOf } from "../ui/chart";
 import { Card, Empty, Loading, PageHead, Problem, Segmented, Stale } from "../ui/parts";
 import { FleetMap } from "./FleetMap";
 import "./fleetMap.css";
 
+const GROUPINGS: Grouping[] = ["namespace", "policy", "workload"];
+
 export default function Topology() {
   const { namespace } = usePrefs();
   const clusters = useWhole({ path: pathOf(CLUSTERS) });
   const summary = useBindingSummary(namespace);
-  const bindings = useLive({ path: pathOf(BINDINGS, namespace), limit: 1000 });
   const [by, setBy] = useUrlState("by", "namespace");
-  const problem = clusters.phase === "error" ? clusters : bindings.phase === "error" ? bindings : undefined;
+  const flows = useFlows(GROUPINGS.find((one) => one === by) ?? "namespace", namespace);
+  const problem = clusters.phase === "error" ? clusters : flows.phase === "error" && !flows.data ? flows : undefined;
   if (problem?.error) return <><PageHead title={t("Topology")} /><section className="card"><Problem error={problem.error} retry={problem.reload} /></section></>;
-  if (clusters.phase === "loading" || bindings.phase === "loading") return <><PageHead title={t("Topology")} /><Loading /></>;
-  const map = flowMap(bindings.items, by as Grouping);
+  const map = flows.data;
+  if (clusters.phase === "loading") return <><PageHead title={t("Topology")} /><Loading /></>;
   return (
     <>
       <PageHead title={t("Topology")} />
-      <Stale show={clusters.stale || bindings.stale} />
+      <Stale show={clusters.stale || flows.stale} />
       <Card title={t("Clusters by region")}><FleetMap clusters={clusters.items} shares={summary.data?.clusters} /></Card>
       <Card title={t("Replicas")} flush actions={<Segmented label={t("Group by")} value={by} onChange={setBy} options={[{ id: "namespace", text: t("Namespaces") }, { id: "policy", text: t("Policies") }, { id: "workload", text: t("Workloads") }]} />}>
-        {map.flows.length === 0 ? <Empty title={t("No replicas are assigned to clusters")} icon="cluster" /> : <Flows map={map} clusters={clusters.items} />}
-        {bindings.hasMore && <p className="muted small" style={{ padding: "0 18px 14px" }}>{t("Counted over the first {shown} of {total}.", { shown: bindings.items.length, total: bindings.total })}</p>}
+        {!map ? <Loading /> : map.flows.length === 0 ? <Empty title={t("No replicas are assigned to clusters")} icon="cluster" /> : <Flows map={map} clusters={clusters.items} />}
       </Card>
-      {map.flows.length > 0 && <FlowTable map={map} />}
+      {map && map.flows.length > 0 && <FlowTable map={map} />}
     </>
   );
 }
