@@ -76,7 +76,7 @@ export function firstSteps({ checked, problem = "", shape }: { checked?: Reached
 
 /** What is wrong with a text that is meant to be a kubeconfig; empty for what only the server can judge. */
 export function shapeProblem(text: string): string {
-  if (!/^\s*["']?clusters["']?\s*:/m.test(text)) return t("It has no clusters.");
-  if (!/^\s*["']?users["']?\s*:/m.test(text)) return t("It has no users.");
+  if (!/(^|[{,])\s*["']?clusters["']?\s*:/m.test(text)) return t("It has no clusters.");
+  if (!/(^|[{,])\s*["']?users["']?\s*:/m.test(text)) return t("It has no users.");
   return "";
 }
