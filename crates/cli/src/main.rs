@@ -6,6 +6,7 @@ mod autoscaling;
 mod background;
 mod backup;
 mod completion;
+mod curl;
 mod dispatch;
 mod doctor;
 mod encryption;
@@ -39,6 +40,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let called = std::env::args_os().next();
+    if curl::is_name(called.as_deref()) {
+        return curl::run();
+    }
     let program = ::karmadactl::program::name_of(called.as_deref());
     match dispatch::run(program) {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -110,7 +110,7 @@ pub async fn wait_until_ready(
         if deadline.is_some_and(|deadline| Instant::now() > deadline) {
             let problem = pod_problem(host, &installation.namespace).await;
             bail!(
-                "{PLANE} is not ready{problem}; see `kubectl -n {0} describe pods` and `kubectl -n {0} logs -l app={PLANE}`. \
+                "{PLANE} is not ready{problem}; see `kubectl -n {0} describe pods` and `kubectl -n {0} logs -l app.kubernetes.io/instance={PLANE}`. \
                  Run the command again to continue",
                 installation.namespace
             );
@@ -128,7 +128,8 @@ fn is_rolled_out(workload: &Object, replicas: u32) -> bool {
 
 /// Returns the reason why a container waits, for the error message.
 async fn pod_problem(host: &ClusterClient, namespace: &str) -> String {
-    let options = ListOptions { label_selector: Some(format!("app={PLANE}")), ..ListOptions::default() };
+    let options =
+        ListOptions { label_selector: Some(format!("app.kubernetes.io/instance={PLANE}")), ..ListOptions::default() };
     let listed = host.list_all(ResourceRef::within(&PODS.gvr(), namespace), options).await;
     let pods = listed.map(|list| list.items).unwrap_or_default();
     let waiting = |pod: &Object| {

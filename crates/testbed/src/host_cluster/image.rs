@@ -51,7 +51,9 @@ async fn write_context(program: &Path, context: &Path) -> anyhow::Result<()> {
     }
     let root = context.join("root");
     copy(program, &root.join("usr/bin/flotilla"))?;
-    std::os::unix::fs::symlink("flotilla", root.join("usr/bin/karmadactl")).context("cannot create a link")?;
+    for name in ["karmadactl", "curl"] {
+        std::os::unix::fs::symlink("flotilla", root.join("usr/bin").join(name)).context("cannot create a link")?;
+    }
     let listed = Command::new("ldd").arg(program).output().await.context("cannot run ldd")?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
     for library in text.split_whitespace().filter(|word| word.starts_with('/')) {

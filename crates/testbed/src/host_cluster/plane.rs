@@ -17,6 +17,9 @@ use crate::display::ProgressLine;
 use crate::place::{PLANE, PLANE_CONTEXT};
 use crate::spec::{PLANE_INTERVALS, loopback};
 
+/// Label `app` of the pod: guides of Karmada select pods of the control plane by it for the log of the controllers.
+pub const CONTROLLERS: &str = "karmada-controller-manager";
+
 const POLL: Duration = Duration::from_millis(50);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -27,7 +30,10 @@ pub async fn start_plane(bed: &Testbed, host: &HostSpec, line: &ProgressLine, de
     line.say("starting its pod");
     let installation = installation(bed, host, image)?;
     let client = open(&bed.place.member_config(HOST))?;
-    for object in installation.objects() {
+    for mut object in installation.objects() {
+        if object.kind() == installation.workload_resource().kind {
+            object.set(&["spec", "template", "metadata", "labels", "app"], CONTROLLERS);
+        }
         let resource = PLANE_RESOURCES.iter().chain([&NAMESPACES]).find(|known| known.kind == object.kind());
         apply(&client, resource.copied(), object).await?;
     }
@@ -67,6 +73,7 @@ fn installation(bed: &Testbed, host: &HostSpec, image: String) -> anyhow::Result
         domain: "cluster.local".to_owned(),
         tls_names: vec!["localhost".to_owned(), "127.0.0.1".to_owned(), inside.ip().to_string()],
         authority: None,
+        encryption: None,
         priority_class: None,
         node_selector: BTreeMap::new(),
         arguments: PLANE_INTERVALS.map(str::to_owned).to_vec(),

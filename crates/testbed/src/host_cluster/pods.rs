@@ -7,11 +7,11 @@ use api::names::SYSTEM_NAMESPACE;
 use cluster_client::{ListOptions, ResourceRef};
 use karmadactl::pod_problem::PodProblem;
 use membership::agent_manifests::AGENT;
-use membership::plane_manifests;
 use object::{Object, conditions};
 use provisioners::Condition;
 
 use super::HOST;
+use super::plane::CONTROLLERS;
 use crate::bed::Testbed;
 use crate::clusters::{PODS, open_within};
 
@@ -67,7 +67,7 @@ impl PodState {
 
 /// Looks at the pod of the control plane in the host cluster.
 pub async fn plane_state(bed: &Testbed) -> PodState {
-    look(&bed.place.member_config(HOST), plane_manifests::PLANE).await
+    look(&bed.place.member_config(HOST), CONTROLLERS).await
 }
 
 /// Looks at the pod of a member's agent.
