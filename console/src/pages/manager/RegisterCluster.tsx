@@ -59,7 +59,7 @@ export function RegisterCluster({ instance, mode = "Push", onClose }: { instance
   }
   const text = (field: "provider" | "region" | "zone" | "labels", label: string, hint?: string) => <Field label={label} hint={hint}>{(id) => <input id={id} className="input" value={form[field]} onChange={(event) => set({ [field]: event.target.value })} />}</Field>;
   return (
-    <Dialog wide title={t("Register a cluster")} onClose={onClose} onSubmit={() => valid && void save()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Register")}</Button></>}>
+    <Dialog wide title={instance ? t("Join a cluster") : t("Register a cluster")} onClose={onClose} onSubmit={() => valid && void save()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Register")}</Button></>}>
       <Segmented label={t("Mode")} value={form.mode} onChange={(value) => set({ mode: value })} options={[{ id: "Push", text: t("Push: the control plane reaches the cluster") }, { id: "Pull", text: t("Pull: an agent in the cluster") }]} />
       <div className="grid-s">
         <Field label={t("Name of the cluster")} problem={name === "" || isNamed ? "" : t("Lowercase letters, digits and dashes, at most 48 characters.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => set({ name: event.target.value })} />}</Field>
