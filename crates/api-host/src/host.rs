@@ -2,7 +2,7 @@
 
 use core_controllers::{AgentApproval, ControllerClients, ControllerParameters, SignToken};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,16 +264,40 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match &options.storage {
         Storage::Memory => Arc::new(store::memory::Memory::new()),
         Storage::Embedded => {
-            let place = store::embedded::EmbeddedOptions::new(options.data_dir.join("store"));
+            let directory = options.data_dir.join("store");
+            if options.requires_existing_data {
+                refuse_missing(&[&directory, &options.data_dir.join("pki/ca.key")])?;
+            }
+            let place = store::embedded::EmbeddedOptions::new(directory);
             let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
             Arc::new(opened.context("cannot open the store")?)
         }
         Storage::Etcd(etcd) => {
             let raw = Arc::new(store::etcd::Etcd::connect(etcd).await.context("cannot use etcd")?);
             let place = format!("etcd at {} (prefix {})", etcd.endpoints.join(","), etcd.prefix);
+            if options.requires_existing_data {
+                refuse_empty(&*raw, &place).await?;
+            }
             store::reserved::admit(raw, &place).await.context("cannot use etcd")?
         }
     })
+}
+
+/// The text of every refusal to create a control plane where one should be.
+const NO_DATA: &str = "there is no control plane to start";
+
+fn refuse_missing(paths: &[&Path]) -> anyhow::Result<()> {
+    for path in paths {
+        anyhow::ensure!(path.exists(), "{NO_DATA}: {} does not exist", path.display());
+    }
+    Ok(())
+}
+
+/// Every server publishes its keys before it writes anything else.
+async fn refuse_empty(store: &dyn Store, place: &str) -> anyhow::Result<()> {
+    let keys = store.get(shared_keys::KEY).await.context("the shared keys cannot be read from the storage")?.0;
+    anyhow::ensure!(keys.is_some(), "{NO_DATA}: the {place} has no keys of one");
+    Ok(())
 }
 
 /// Loads the keys, which servers on the same storage share, and a certificate for the addresses of this server.

@@ -64,6 +64,8 @@ pub struct Options {
     /// Plain HTTP listeners for metrics and health checks.
     pub plain_listeners: BTreeMap<SocketAddr, PlainPaths>,
     pub storage: Storage,
+    /// Refuses to start on a storage without a control plane, instead of creating one with new keys.
+    pub requires_existing_data: bool,
     pub encryption: EncryptionOptions,
     pub version: Version,
     pub audit_log: Option<PathBuf>,
@@ -111,6 +113,7 @@ impl Options {
             kubeconfig_file: format!("{context}.config"),
             plain_listeners: BTreeMap::new(),
             storage: Storage::default(),
+            requires_existing_data: false,
             encryption: EncryptionOptions::default(),
             version: Version::default(),
             audit_log: None,

@@ -19,6 +19,10 @@ pub struct ServerArgs {
     enable_admission_plugins: Vec<String>,
     #[command(flatten)]
     pod: PodArgs,
+    /// Refuse to start on a storage without a control plane, instead of creating one with new keys. Protects an existing
+    /// control plane from a missing disk or a wrong --etcd-prefix.
+    #[arg(long)]
+    require_existing_data: bool,
     /// Address for /metrics over plain HTTP, without credentials; 0 disables it.
     #[arg(long, default_value = "0", value_name = "HOST:PORT")]
     metrics_bind_address: String,
@@ -88,6 +92,7 @@ impl ServerArgs {
         let mut options = Options::new(self.host.data_dir(".flotilla")?, self.host.bind);
         options.host.admission_off.retain(|step| !self.enable_admission_plugins.contains(step));
         options.host.admission_on = self.enable_admission_plugins;
+        options.host.requires_existing_data = self.require_existing_data;
         let plain = &mut options.host.plain_listeners;
         if let Some(address) = listen_address("--metrics-bind-address", &self.metrics_bind_address)? {
             plain.entry(address).or_default().metrics = true;

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 
 /// Time for which the data of deleted instances is kept.
 pub const TRASH_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The embedded store in the data directory of a server.
+const STORE: &str = "store";
 
 /// The directories below the manager's data directory.
 #[derive(Clone, Debug)]
@@ -25,6 +27,12 @@ impl InstanceDirs {
     pub fn of(&self, uid: &str) -> PathBuf {
         assert!(is_uid(uid), "{uid:?} is not a UID");
         self.root.join("instances").join(uid)
+    }
+
+    /// Returns true if the directory of an instance has the data and the keys of a control plane.
+    pub fn has_plane(&self, uid: &str) -> bool {
+        let directory = self.of(uid);
+        directory.join(STORE).exists() && directory.join("pki/ca.key").exists()
     }
 
     /// Returns the directory of the backups of an instance.
@@ -115,6 +123,20 @@ mod tests {
         assert!(dirs.empty_trash(day(6)).expect("read").is_empty());
         assert_eq!(dirs.empty_trash(day(7)).expect("read"), vec![kept.clone()]);
         assert!(!kept.exists());
+    }
+
+    #[test]
+    fn a_directory_without_store_or_keys_has_no_plane() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dirs = InstanceDirs::new(root.path());
+        assert!(!dirs.has_plane(UID));
+        std::fs::create_dir_all(dirs.of(UID).join("store")).expect("created");
+        assert!(!dirs.has_plane(UID), "without keys");
+        std::fs::create_dir_all(dirs.of(UID).join("pki")).expect("created");
+        std::fs::write(dirs.of(UID).join("pki/ca.key"), "").expect("written");
+        assert!(dirs.has_plane(UID));
+        std::fs::remove_dir(dirs.of(UID).join("store")).expect("removed");
+        assert!(!dirs.has_plane(UID), "without a store");
     }
 
     #[test]

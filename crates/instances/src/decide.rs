@@ -10,6 +10,14 @@ use serde::{Deserialize, Serialize};
 pub const FAILURES_DEGRADED: u32 = 5;
 /// Failed probes in a row after which an instance is degraded.
 pub const PROBES_DEGRADED: u32 = 2;
+/// Probes in a row without an answer after which a plane of the manager is taken for hung and restarted.
+pub const PROBES_HUNG: u32 = 6;
+/// Time after which a plane counts as stable: its end is not the failure of its start.
+pub const STABLE_AFTER: Duration = Duration::from_secs(600);
+/// Reason of an instance whose data is not on this replica.
+pub const DATA_MISSING: &str = "DataMissing";
+/// Interval for looking for data that is missing.
+const MISSING_DATA_WAIT: Duration = Duration::from_secs(10);
 
 /// The phase of an instance, `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +62,12 @@ pub struct RunningFacts {
     pub started_with: StartedWith,
     /// Why it must be restarted.
     pub broken: Option<String>,
+    /// Time since it was started.
+    pub ran_for: Duration,
     pub idle: Duration,
     pub failed_probes: u32,
+    /// Those of them at the end that got no answer at all.
+    pub unanswered_probes: u32,
     pub probe_message: String,
 }
 
@@ -66,6 +78,17 @@ pub enum Clusters {
     NotAsked,
     Count(usize),
     Unknown(String),
+}
+
+/// Starts in a row that failed, or after which the plane ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedStart {
+    pub count: u32,
+    pub message: String,
+    /// Time until the next attempt.
+    pub wait: Duration,
+    /// The settings and requests of the last attempt.
+    pub tried_with: StartedWith,
 }
 
 /// Everything a decision depends on.
@@ -85,8 +108,9 @@ pub struct Inputs<'a> {
     pub running: Option<RunningFacts>,
     pub clusters: Clusters,
     pub is_woken: bool,
-    /// Failed starts: their number, the last message and the time until the next attempt.
-    pub failure: Option<(u32, String, Duration)>,
+    pub failure: Option<FailedStart>,
+    /// Why the data of an instance that was ready before cannot be used here.
+    pub missing_data: Option<String>,
 }
 
 /// The next step.
@@ -98,6 +122,8 @@ pub enum Step {
     Start,
     Stop,
     Restart,
+    /// Take out a plane that has ended or hangs, count this as a failed start and wait before the next one.
+    GiveUp,
     /// Stop the plane, move its data away and remove the finalizer.
     Remove {
         keeps_plane: bool,
@@ -200,19 +226,32 @@ fn decide_start(inputs: &Inputs<'_>) -> LifecycleDecision {
             "a request starts the control plane",
         );
     }
-    match &inputs.failure {
-        Some((count, message, wait)) if !wait.is_zero() => {
+    if let Some(problem) = &inputs.missing_data {
+        return LifecycleDecision::new(Step::Nothing, Phase::Failed, DATA_MISSING, problem.clone())
+            .again(MISSING_DATA_WAIT);
+    }
+    match inputs.failure.as_ref().filter(|failure| waits(failure, inputs)) {
+        Some(FailedStart { count, message, wait, .. }) => {
             let phase = if *count >= FAILURES_DEGRADED { Phase::Degraded } else { Phase::Failed };
             let text = format!("{message} (attempt {count}, the next one in {} s)", wait.as_secs() + 1);
             LifecycleDecision::new(Step::Nothing, phase, "Failed", text).again(*wait)
         }
-        _ => LifecycleDecision::new(Step::Start, Phase::Starting, "Progressing", "the control plane is starting"),
+        None => LifecycleDecision::new(Step::Start, Phase::Starting, "Progressing", "the control plane is starting"),
     }
+}
+
+/// Changed settings and a requested restart do not wait: they may be the remedy.
+fn waits(failure: &FailedStart, inputs: &Inputs<'_>) -> bool {
+    let StartedWith { fingerprint, restarted_at, .. } = &failure.tried_with;
+    !failure.wait.is_zero() && *fingerprint == inputs.fingerprint && *restarted_at == inputs.settings.restarted_at
 }
 
 fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecision {
     let restart = |why: &str| LifecycleDecision::new(Step::Restart, Phase::Starting, "Progressing", why);
     if let Some(problem) = &running.broken {
+        if running.ran_for < STABLE_AFTER {
+            return LifecycleDecision::new(Step::GiveUp, Phase::Failed, "Failed", problem.clone());
+        }
         return restart(&format!("the control plane has stopped and is started again: {problem}"));
     }
     if running.started_with.restarted_at != inputs.settings.restarted_at {
@@ -220,6 +259,12 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecis
     }
     if running.started_with.fingerprint != inputs.fingerprint {
         return restart("the settings have changed");
+    }
+    // A plane that waits for an external etcd does not get better by a restart.
+    let is_all_ours = inputs.settings.mode != Mode::Imported && inputs.spec.etcd.is_none();
+    if running.unanswered_probes >= PROBES_HUNG && is_all_ours {
+        let text = format!("the control plane does not answer and is started again: {}", running.probe_message);
+        return LifecycleDecision::new(Step::GiveUp, Phase::Degraded, "Unreachable", text);
     }
     if running.failed_probes >= PROBES_DEGRADED {
         return LifecycleDecision::new(Step::Nothing, Phase::Degraded, "Unreachable", running.probe_message.clone());

@@ -105,6 +105,12 @@ impl PlaneTask {
         Self { stop, ended }
     }
 
+    /// Returns the task of a plane that another replica of the manager runs: there is nothing to stop or to wait for.
+    pub fn elsewhere() -> Self {
+        let (_, ended) = watch::channel(None);
+        Self { stop: CancellationToken::new(), ended }
+    }
+
     /// Stops the plane and waits until it has stopped.
     pub async fn stop(&self) {
         self.stop.cancel();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiserver::direct::Direct;
 use cluster_client::{Backend, ClusterClient, ConnectError, Endpoint, Identity, RemoteConfig, User};
@@ -14,9 +14,11 @@ use manager_kinds::annotations::Mode;
 use parking_lot::{Mutex, RwLock};
 use reconcile::ObjectKey;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use crate::decide::StartedWith;
+use crate::decide::{FailedStart, StartedWith};
 use crate::plane::{Connection, PlaneTask};
+use crate::replica::ReplicaName;
 
 /// First wait after a failed start; doubles with each further failure.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
@@ -33,8 +35,12 @@ pub struct RunningInstance {
     /// The administrator's kubeconfig of the plane itself.
     pub kubeconfig: Option<PathBuf>,
     pub address: Option<SocketAddr>,
+    /// The replica of the manager that runs it, if it is another one.
+    pub replica: Option<ReplicaName>,
     pub started_with: StartedWith,
     pub started_at: Timestamp,
+    /// The same on a clock that does not jump.
+    pub running_since: Instant,
     pub start_millis: i64,
     /// UID of the plane's namespace kube-system.
     pub identity: String,
@@ -43,7 +49,7 @@ pub struct RunningInstance {
     pub kubernetes_version: String,
     pub task: PlaneTask,
     pub activity: Activity,
-    pub health: Mutex<Health>,
+    pub health: Arc<Mutex<Health>>,
     /// Namespaces whose role bindings exist, with the time they were checked.
     pub namespaces: Mutex<HashMap<String, Instant>>,
     /// Users that members of the instance accept.
@@ -70,7 +76,12 @@ impl RunningInstance {
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     pub failures: u32,
+    /// Failures at the end without any answer.
+    pub unanswered: u32,
     pub message: String,
+    pub probed_at: Option<Instant>,
+    /// A probe has been sent and has not ended yet.
+    pub is_probing: bool,
 }
 
 /// Requests to an instance, to find out whether it is idle.
@@ -112,19 +123,13 @@ impl Drop for InFlight {
     }
 }
 
-/// Failed starts of an instance in a row.
+/// Starts of an instance in a row that failed, or after which it ended early.
 #[derive(Clone, Debug)]
-pub struct Failure {
-    pub count: u32,
-    pub message: String,
+struct Failure {
+    count: u32,
+    message: String,
     until: Instant,
-}
-
-impl Failure {
-    /// Returns the time until the next attempt.
-    pub fn wait(&self) -> Duration {
-        self.until.saturating_duration_since(Instant::now())
-    }
+    tried_with: StartedWith,
 }
 
 /// All running instances of this process.
@@ -147,7 +152,6 @@ impl RunningInstances {
 
     pub fn insert(&self, instance: RunningInstance) -> Arc<RunningInstance> {
         let instance = Arc::new(instance);
-        self.failures.lock().remove(&instance.uid);
         self.woken.lock().remove(&instance.uid);
         self.by_uid.write().insert(instance.uid.clone(), Arc::clone(&instance));
         self.changes.send_modify(|count| *count += 1);
@@ -166,18 +170,24 @@ impl RunningInstances {
         self.by_uid.read().values().find(|other| other.identity == identity && other.uid != uid).cloned()
     }
 
-    pub fn failure(&self, uid: &str) -> Option<Failure> {
-        self.failures.lock().get(uid).cloned()
+    pub fn failure(&self, uid: &str) -> Option<FailedStart> {
+        let failures = self.failures.lock();
+        let Failure { count, message, until, tried_with } = failures.get(uid)?.clone();
+        Some(FailedStart { count, message, wait: until.saturating_duration_since(Instant::now()), tried_with })
     }
 
-    /// Records a failed start and returns the time until the next one.
-    pub fn failed(&self, uid: &str, message: String) -> Failure {
+    /// Records a start that failed, or after which the plane ended early.
+    pub fn failed(&self, uid: &str, message: String, tried_with: StartedWith) {
         let mut failures = self.failures.lock();
         let count = failures.get(uid).map_or(0, |failure| failure.count) + 1;
         let wait = BACKOFF_MIN.saturating_mul(1 << (count - 1).min(16)).min(BACKOFF_MAX);
-        let failure = Failure { count, message, until: Instant::now() + wait };
-        failures.insert(uid.to_owned(), failure.clone());
-        failure
+        let failure = Failure { count, message, until: Instant::now() + wait, tried_with };
+        failures.insert(uid.to_owned(), failure);
+    }
+
+    /// Forgets failed starts. A start alone is not enough: the plane may end again at once.
+    pub fn forget_failures(&self, uid: &str) {
+        self.failures.lock().remove(uid);
     }
 
     /// Asks for the start of a hibernating instance.

@@ -7,6 +7,7 @@ use object::{Object, time};
 use serde_json::json;
 
 use crate::decide::LifecycleDecision;
+use crate::replica::ReplicaName;
 use crate::running::RunningInstance;
 
 /// The inputs of a status.
@@ -20,6 +21,8 @@ pub struct Report<'a> {
     pub mode: &'static str,
     pub endpoint: &'a str,
     pub directory: Option<String>,
+    /// This replica of the manager, if there can be others.
+    pub replica: Option<&'a ReplicaName>,
     pub now: Timestamp,
 }
 
@@ -32,13 +35,18 @@ pub fn with_status(instance: &Object, report: &Report<'_>) -> Object {
     object.set(&["status", "mode"], report.mode);
     object.set(&["status", "endpoint"], report.endpoint);
     object.set(&["status", "apiServerService"], json!({"name": resource_name(instance.name(), "apiserver")}));
-    if let Some(directory) = &report.directory {
+    // An instance that cannot start here names the directory where its data was.
+    let is_known = !instance.str_at(&["status", "directory"]).is_empty();
+    if let Some(directory) = report.directory.as_ref().filter(|_| running.is_some() || !is_known) {
         object.set(&["status", "directory"], directory.as_str());
     }
     if let Some(secret) = report.secret {
         object.set(&["status", "secretRef"], json!({"namespace": instance.namespace(), "name": secret}));
     }
     if let Some(running) = running {
+        if let Some(replica) = report.replica {
+            replica.write(&mut object);
+        }
         object.set(&["status", "karmadaVersion"], KARMADA_VERSION);
         object.set(&["status", "kubernetesVersion"], running.kubernetes_version.as_str());
         object.set(&["status", "identity"], running.identity.as_str());

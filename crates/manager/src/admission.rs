@@ -8,13 +8,17 @@ use apiserver::cache::Filter;
 use apiserver::context::Context;
 use apiserver::resources::Resources;
 use async_trait::async_trait;
+use instances::etcd_location::{self, Compared, EtcdLocation};
 use instances::plane::PlaneFactory;
 use manager_kinds::{BINDINGS, GROUPS, KARMADAS, MANAGED_CLUSTERS, MANAGER_GROUP, ROLES, annotations, spec};
 use object::{FieldError, FieldPath, Object, Status};
 
-/// Refuses instances whose flags no server accepts, and the deletion of protected instances.
+/// Refuses instances whose flags no server accepts, those whose data would be in the place of other data, and the deletion of
+/// protected instances.
 pub struct InstanceRules {
     pub factory: Arc<dyn PlaneFactory>,
+    /// The data of the manager itself, if it is in an etcd.
+    pub own: Option<EtcdLocation>,
 }
 
 #[async_trait]
@@ -25,7 +29,7 @@ impl Admission for InstanceRules {
 
     async fn validate(
         &self,
-        _scope: AdmissionScope<'_>,
+        scope: AdmissionScope<'_>,
         _ctx: &Context,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
@@ -39,10 +43,38 @@ impl Admission for InstanceRules {
         }
         let Some(object) = object.filter(|object| !object.is_deleting()) else { return Ok(()) };
         let flags = spec::read(object, annotations::read(object).0.mode).plane.flags;
-        self.factory.check(&flags).map_err(|problem| {
-            let error = FieldError::invalid(FieldPath::new("spec"), flags.join(" "), problem);
-            Status::invalid(&kind.group_kind(), attributes.name_in_refusals(Some(object)), &[error])
-        })
+        let invalid = |error| Status::invalid(&kind.group_kind(), attributes.name_in_refusals(Some(object)), &[error]);
+        self.factory
+            .check(&flags)
+            .map_err(|problem| invalid(FieldError::invalid(FieldPath::new("spec"), flags.join(" "), problem)))?;
+        match self.taken_place(scope.resources, attributes, object).await? {
+            Some(error) => Err(invalid(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl InstanceRules {
+    /// Returns the field that asks for a place in an etcd which has other data. A stored instance is checked when it moves.
+    async fn taken_place(
+        &self,
+        resources: Resources<'_>,
+        attributes: &Attributes<'_>,
+        object: &Object,
+    ) -> Result<Option<FieldError>, Status> {
+        let Some(place) = EtcdLocation::of(object) else { return Ok(None) };
+        if attributes.old.and_then(EtcdLocation::of).as_ref() == Some(&place) {
+            return Ok(None);
+        }
+        if self.own.as_ref().is_some_and(|own| own.overlaps(&place)) {
+            return Ok(Some(etcd_location::refusal(object, &place, "the manager has its own data there")));
+        }
+        let Some(karmadas) = resources.registry.find(KARMADAS.group, KARMADAS.version, KARMADAS.plural) else {
+            return Ok(None);
+        };
+        karmadas.cache.fresh().await?;
+        let others: Vec<_> = karmadas.cache.entries(&Filter::default()).iter().map(|entry| entry.decode()).collect();
+        Ok(etcd_location::conflict(object, &others, Compared::All))
     }
 }
 

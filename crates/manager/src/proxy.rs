@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiserver::http::{Incoming, Peer};
 use apiserver::mount::{Mount, MountRequest, RequestedNames};
@@ -23,17 +23,21 @@ use manager_kinds::KARMADAS;
 use manager_kinds::grants::{InstanceAccess, InstanceRole};
 use object::Status;
 use object::request::User;
+use object::status::StatusDetails;
+use tokio::time::Instant;
 
 use crate::access::Rights;
 use crate::audit_trail::{AuditTrail, AuditedRequest, is_recorded};
 use crate::instance_names::InstanceNames;
 use crate::revocation::{Revocations, SessionEnd, StillAllowed};
 use crate::tokens::{self, AccessTokens};
-use crate::{forward, identity};
+use crate::{forward, identity, peer_mount};
 
 pub const PREFIX: &str = "/instances/";
 /// Time until members accept a new user.
 const MEMBER_WAIT_SECONDS: u32 = 2;
+/// Time after which clients ask again for an instance that does not run.
+const RETRY_SECONDS: u32 = 2;
 /// Time for which the bindings of a namespace are known to exist.
 const PREPARED_FOR: Duration = Duration::from_secs(30);
 /// Buffer of a connection to a plane in this process.
@@ -139,7 +143,14 @@ impl InstanceProxy {
         let has_credential = incoming.headers.contains_key(header::AUTHORIZATION) || !peer.certificates.is_empty();
         let Some(entry) = entry.filter(|_| has_credential) else { return Err(Status::unauthorized()) };
         let Some(running) = entry.running else { return Err(Status::unauthorized()) };
-        let Connection::InProcess(server) = &running.connection else { return Err(Status::unauthorized()) };
+        let server = match &running.connection {
+            Connection::InProcess(server) => server,
+            Connection::Remote(remote) if running.replica.is_some() => {
+                let end: SessionEnd = Box::pin(std::future::pending());
+                return peer_mount::pass_credential(remote, &path, &peer, incoming, end).await;
+            }
+            Connection::Remote(_) => return Err(Status::unauthorized()),
+        };
         let in_flight = InFlight::begin(&running);
         let request = rewritten(incoming, &path, false)?;
         let response = Box::pin(api_http::handle(Arc::clone(server), peer, request)).await;
@@ -149,10 +160,15 @@ impl InstanceProxy {
     async fn running(&self, entry: &InstanceEntry) -> Result<Arc<RunningInstance>, Status> {
         self.directory.connect(entry).await.ok_or_else(|| {
             let phase = if entry.phase().is_empty() { "Pending" } else { entry.phase() };
-            let text = format!("the instance {} is not running: its phase is {phase}", entry.name());
-            Status::unavailable(text)
+            unavailable(format!("the instance {} is not running: its phase is {phase}", entry.name()))
         })
     }
+}
+
+/// Returns the error for an instance that may run soon.
+pub fn unavailable(text: impl Into<String>) -> Status {
+    let details = StatusDetails { retry_after_seconds: RETRY_SECONDS, ..StatusDetails::default() };
+    Status::unavailable(text).with_details(details)
 }
 
 /// The sender of a request, and the end of upgraded connections that it opens.
@@ -168,17 +184,38 @@ async fn serve_as(
     running: &Arc<RunningInstance>,
     path: &str,
     caller: ProxyCaller<'_>,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let ProxyCaller { user, access, peer, end } = caller;
+    let may_use_credential = access.role == Some(InstanceRole::Admin);
+    let caller = ActingCaller { acting: identity::in_instance(user, access), may_use_credential, peer, end };
+    serve_acting(running, path, caller, incoming).await
+}
+
+/// The sender of a request, as the user that it is in the instance.
+pub struct ActingCaller {
+    pub acting: User,
+    /// The caller may use the credential of an imported instance that may not impersonate.
+    pub may_use_credential: bool,
+    pub peer: Arc<Peer>,
+    pub end: SessionEnd,
+}
+
+/// Sends a request to a running instance as a user of the instance.
+pub async fn serve_acting(
+    running: &Arc<RunningInstance>,
+    path: &str,
+    caller: ActingCaller,
     mut incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
     let in_flight = InFlight::begin(running);
-    let ProxyCaller { user, access, peer, end } = caller;
+    let ActingCaller { acting, may_use_credential, peer, end } = caller;
     // An instance with an open session does not hibernate.
     let session = InFlight::begin(running);
     let end: SessionEnd = Box::pin(async move {
         let _session = session;
         end.await;
     });
-    let acting = identity::in_instance(user, access);
     let response = match &running.connection {
         Connection::InProcess(server) if forwarding::wants_upgrade(&incoming) => {
             let client = incoming.upgrade.take();
@@ -190,7 +227,7 @@ async fn serve_as(
             Box::pin(api_http::handle_as(Arc::clone(server), peer, Arc::new(acting), request)).await
         }
         Connection::Remote(remote) => {
-            if !remote.can_impersonate && access.role != Some(InstanceRole::Admin) {
+            if !remote.can_impersonate && !may_use_credential {
                 let text = "the credential of this imported instance may not impersonate users: only administrators can use it";
                 return Err(Status::new(403, "Forbidden", text));
             }
@@ -236,7 +273,7 @@ fn split(uri: &Uri) -> Result<(String, String), Status> {
 }
 
 /// Returns the request for the instance. Claims to be someone are dropped unless the instance itself checks them.
-fn rewritten(
+pub fn rewritten(
     incoming: Incoming,
     path: &str,
     drops_identity: bool,

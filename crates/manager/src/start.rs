@@ -1,19 +1,23 @@
 //! Starts and stops the manager: its API server, its controllers and the instances.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api_host::{Additions, ApiHost, Storage};
 use apiserver::auth::TokenRules;
 use apiserver::server::Handlers;
 use cluster_client::{ClusterClient, User};
+use core_controllers::ControllerClients;
 use instances::data_dir::InstanceDirs;
 use instances::directory::InstanceDirectory;
+use instances::etcd_location::EtcdLocation;
 use instances::lifecycle::{Lifecycle, LifecycleDeps};
 use instances::plane::PlaneFactory;
+use instances::replica::{OtherReplicas, ReplicaContext, ReplicaName};
 use instances::running::RunningInstances;
-use reconcile::{Clock, LeaderElection, LeaderElector, SystemClock};
+use pki::authority::CertificateAuthority;
+use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock, Term, TermFence};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use web_console::activity::RecentActivity;
@@ -35,11 +39,13 @@ use crate::operations::Operations;
 use crate::options::ManagerOptions;
 use crate::planes::Planes;
 use crate::proxy::InstanceProxy;
+use crate::peer_mount::PeerMount;
 use crate::registry::InstanceRegistry;
 use crate::revocation::Revocations;
 use crate::tokens::AccessTokens;
+use crate::replicas::ManagerReplicas;
 use crate::webhooks::Webhooks;
-use crate::{bootstrap, role_sync};
+use crate::{bootstrap, replicas, role_sync};
 
 const CONTROLLERS: (&str, &[&str]) = ("flotilla-manager", &["system:masters", "system:authenticated"]);
 /// Held by the active manager among those that share a storage.
@@ -69,11 +75,13 @@ impl Manager {
         let tokens = Arc::new(AccessTokens::default());
         host.issued_tokens = Some(tokens.clone());
         let dirs = InstanceDirs::new(&host.data_dir);
-        let open = ApiHost::open(&host, additions(&factory)).await?;
+        let open = ApiHost::open(&host, additions(&factory, &host.storage)).await?;
         let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;
         let stop = CancellationToken::new();
         let rights = Rights::start(&client, &stop);
         tokens.connect(client.clone(), rights.clone());
+        let replica_context =
+            ReplicaContext { replicas: other_replicas(&open, &host.data_dir)?, terms: TermFence::default() };
         let lifecycle_deps = LifecycleDeps {
             client: client.clone(),
             factory,
@@ -85,6 +93,7 @@ impl Manager {
             running: Arc::new(RunningInstances::default()),
         };
         let lifecycle = Lifecycle::new(lifecycle_deps, &stop);
+            replica_context: replica_context.clone(),
         let (audit, revocations) = (Arc::new(AuditTrail::default()), Revocations::start(&rights, &client, &stop));
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
@@ -104,7 +113,9 @@ impl Manager {
             revocations: revocations.clone(),
             names: operations.names.clone(),
         };
-        let registry = InstanceRegistry::new(&client, lifecycle.karmadas(), rights.workspaces(), &stop);
+        // Writes of the controllers end with the term of this replica.
+        let leading = replica_context.terms.guard(&client);
+        let registry = InstanceRegistry::new(&leading, lifecycle.karmadas(), rights.workspaces(), &stop);
         let webhooks = Webhooks::new(&client, &registry.registrations, endpoints, &stop);
         let api = ManagerApi {
             operations: Arc::clone(&operations),
@@ -123,9 +134,17 @@ impl Manager {
         };
         let handlers = handlers(&open, Arc::new(api), (grpc_reflection, revocations), proxy)?;
         let serving = open.serve(handlers)?;
-        let clusters = ClusterImport::new(&client, operations.directory.clone(), clusters, &stop);
-        let work = Work { lifecycle: lifecycle.clone(), rights: rights.clone(), clusters, registry, webhooks, client };
-        let controllers = start_controllers(&serving, work, shares_storage, &stop)?;
+        let clusters = ClusterImport::new(&leading, operations.directory.clone(), clusters, &stop);
+        let work = Work {
+            lifecycle: lifecycle.clone(),
+            rights: rights.clone(),
+            clusters,
+            registry,
+            webhooks,
+            client: leading,
+            terms: replica_context.terms,
+        };
+        let controllers = start_controllers(&serving, work, (shares_storage, client), &stop)?;
         rights.synced().await;
         let kubeconfig = serving.kubeconfig.clone();
         Ok(Self { address: serving.address, kubeconfig, operations, lifecycle, host: serving, stop, controllers })
@@ -147,7 +166,6 @@ impl Manager {
     }
 }
 
-/// The kinds, objects and rules of the manager's API.
 /// Reads the domain of instances and adds its names to the serving certificate.
 fn instance_names(domain: Option<&str>, host: &mut api_host::Options) -> anyhow::Result<Option<InstanceNames>> {
     let names = domain.map(InstanceNames::below).transpose().map_err(anyhow::Error::msg)?;
@@ -155,13 +173,18 @@ fn instance_names(domain: Option<&str>, host: &mut api_host::Options) -> anyhow:
     Ok(names)
 }
 
-fn additions(factory: &Arc<dyn PlaneFactory>) -> Additions {
+/// The kinds, objects and rules of the manager's API.
+fn additions(factory: &Arc<dyn PlaneFactory>, storage: &Storage) -> Additions {
+    let own = match storage {
+        Storage::Etcd(etcd) => Some(EtcdLocation::new(&etcd.endpoints, &etcd.prefix)),
+        Storage::Embedded | Storage::Memory => None,
+    };
     Additions {
         kinds: manager_kinds::kinds(),
         objects: bootstrap::objects(),
         judges: Vec::new(),
         admission: vec![
-            Box::new(InstanceRules { factory: Arc::clone(factory) }),
+            Box::new(InstanceRules { factory: Arc::clone(factory), own }),
             Box::new(InventoryRules),
             Box::new(GrantRules),
         ],
@@ -190,7 +213,7 @@ fn handlers<L>(
             Box::new(SortedRows),
         ],
         authenticators: vec![Box::new(SessionCookies { console })],
-        mounts: vec![Box::new(proxy)],
+        mounts: vec![Box::new(PeerMount { directory: proxy.directory.clone() }), Box::new(proxy)],
         ..Handlers::default()
     })
 }
@@ -205,30 +228,45 @@ fn console_of<L>(open: &ApiHost<L>, client: &ClusterClient) -> (Arc<WebConsole>,
 struct Work {
     lifecycle: Lifecycle,
     rights: Rights,
+/// Returns the other replicas, if other managers can use the same storage.
+fn other_replicas<L>(open: &ApiHost<L>, data_dir: &Path) -> anyhow::Result<Option<Arc<dyn OtherReplicas>>> {
+    let Some(address) = &open.peer_address else { return Ok(None) };
+    let own = ReplicaName { name: replicas::name_of(data_dir)?, address: address.clone() };
+    let authority = &open.certificates.authority;
+    let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
+    let ca_pem = open.certificates.ca_pem();
+    Ok(Some(Arc::new(ManagerReplicas { own, ca_pem, authority: Arc::new(authority) })))
+}
+
     clusters: ClusterImport,
     registry: InstanceRegistry,
     webhooks: Webhooks,
     client: ClusterClient,
 }
 
-/// Runs the controllers; with shared storage only on the holder of the lease.
+/// Runs the controllers; with shared storage only on the holder of the lease. The life cycle runs on every replica: each has
+/// the data of some instances.
+    /// Refuses writes outside of terms.
 fn start_controllers(
+    terms: TermFence,
     host: &ApiHost,
     work: Work,
-    shares_storage: bool,
+    (shares_storage, elected): (bool, ClusterClient),
     stop: &CancellationToken,
 ) -> anyhow::Result<JoinHandle<()>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
-    let Work { lifecycle, rights, clusters, registry, webhooks, client } = work;
-    let elected = client.clone();
-    let run = move |cancel: CancellationToken| {
-        let core = core_controllers::run(clients.clone(), parameters.clone(), cancel.clone());
+    let Work { lifecycle, rights, clusters, registry, webhooks, client, terms } = work;
+    let instances = tokio::spawn(lifecycle.clone().run(stop.clone()));
+    let run = move |term: Term| {
+        let cancel = term.cancel;
+        terms.begin(term.fence.clone());
+        let core = core_controllers::run(within(&clients, &term.fence), parameters.clone(), cancel.clone());
         let statistics = instances::statistics::run(client.clone(), Arc::clone(lifecycle.running()), cancel.clone());
         let roles = role_sync::run(client.clone(), rights.clone(), cancel.clone());
         let (registry, webhooks) = (registry.clone().run(cancel.clone()), webhooks.clone().run(cancel.clone()));
-        let inventory = clusters.clone().run(cancel.clone());
-        let instances = lifecycle.clone().run(cancel);
+        let inventory = clusters.clone().run(cancel);
+        let terms = terms.clone();
         async move {
             let mut running = tokio::task::JoinSet::new();
             running.spawn(core);
@@ -237,7 +275,6 @@ fn start_controllers(
             running.spawn(inventory);
             running.spawn(registry);
             running.spawn(webhooks);
-            running.spawn(instances);
             while let Some(ended) = running.join_next().await {
                 if let Err(error) = ended {
                     tracing::error!(%error, "a controller of the manager exited with an error");
@@ -246,12 +283,24 @@ fn start_controllers(
         }
     };
     if !shares_storage {
-        return Ok(tokio::spawn(run(stop.clone())));
+        let term = Term { cancel: stop, fence: Fence::unlimited() };
+        let controllers = run(term);
+        return Ok(tokio::spawn(async move { drop(tokio::join!(controllers, instances)) }));
+            terms.end();
     }
     let candidate = format!("{}_{}", host.address, pki::token::random_lowercase(12)?);
-    let elector = LeaderElector::new(LeaderElection::new(LEASE.0, LEASE.1, &candidate), elected, clock);
     let stop = stop.clone();
-    Ok(tokio::spawn(async move { elector.run_terms(stop, |term| run(term.cancel)).await }))
+    let elector = LeaderElector::new(LeaderElection::new(LEASE.0, LEASE.1, &candidate), elected, clock);
+    Ok(tokio::spawn(async move { drop(tokio::join!(elector.run_terms(stop, run), instances)) }))
+}
+
+/// Returns clients that write nothing after the term.
+fn within(clients: &ControllerClients, fence: &Fence) -> ControllerClients {
+    let (acting, fence) = (Arc::clone(&clients.controller), fence.clone());
+    ControllerClients {
+        manager: fence.guard(&clients.manager),
+        controller: Arc::new(move |name| fence.guard(&acting(name))),
+    }
 }
 
 fn issuer_of(rules: &TokenRules) -> String {

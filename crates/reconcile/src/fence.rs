@@ -8,6 +8,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +17,11 @@ use cluster_client::{
 };
 use object::Status;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// Longer than any process runs, and short enough for every clock.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// The deadline for writes of one term. Clones share it.
 #[derive(Clone, Debug)]
@@ -28,6 +33,11 @@ pub struct Fence {
 impl Fence {
     pub fn new(until: Instant) -> Self {
         Self { until: Arc::new(Mutex::new(Some(until))) }
+    }
+
+    /// A fence that only closes: for a process whose storage no other can use.
+    pub fn unlimited() -> Self {
+        Self::new(Instant::now() + FOREVER)
     }
 
     /// Extends the deadline unless it has passed: a closed fence is never reopened.
@@ -46,7 +56,8 @@ impl Fence {
 
     /// The same API with the same identity; writes are refused once the fence is closed.
     pub fn guard(&self, client: &ClusterClient) -> ClusterClient {
-        client.through(|inner| Arc::new(Fenced { inner, fence: self.clone() }))
+        let fence = self.clone();
+        client.through(|inner| Arc::new(Fenced { inner, present: move || Some(fence.clone()) }))
     }
 
     /// The result of a write, or an error once the fence is closed: from then on the write makes no further step.
@@ -60,17 +71,68 @@ impl Fence {
     }
 }
 
-struct Fenced {
+/// The fence of the present term, for clients that outlive one. Clones share it.
+#[derive(Clone, Debug)]
+pub struct TermFence {
+    present: watch::Sender<Option<Fence>>,
+}
+
+impl Default for TermFence {
+    /// Between two terms.
+    fn default() -> Self {
+        Self { present: watch::Sender::new(None) }
+    }
+}
+
+impl TermFence {
+    /// Lets writes through from now on, until the fence of the term closes.
+    pub fn begin(&self, term: Fence) {
+        self.present.send_replace(Some(term));
+    }
+
+    /// Refuses writes until the next term.
+    pub fn end(&self) {
+        self.present.send_replace(None);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.present.borrow().as_ref().is_some_and(Fence::is_open)
+    }
+
+    /// Reports beginnings and ends of terms.
+    pub fn changes(&self) -> watch::Receiver<Option<Fence>> {
+        self.present.subscribe()
+    }
+
+    /// The same API with the same identity; writes are refused outside of terms. A write that began in one term does not go on
+    /// in the next one.
+    pub fn guard(&self, client: &ClusterClient) -> ClusterClient {
+        let present = self.present.clone();
+        client.through(|inner| Arc::new(Fenced { inner, present: move || present.borrow().clone() }))
+    }
+}
+
+/// Sends writes within the fence that is present when they begin.
+struct Fenced<F> {
     inner: Arc<dyn Backend>,
-    fence: Fence,
+    present: F,
+}
+
+impl<F: Fn() -> Option<Fence>> Fenced<F> {
+    async fn within<T>(&self, write: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        match (self.present)() {
+            Some(fence) => fence.within(write).await,
+            None => Err(Status::unavailable("this process does not lead: nothing was written")),
+        }
+    }
 }
 
 #[async_trait]
-impl Backend for Fenced {
+impl<F: Fn() -> Option<Fence> + Send + Sync + 'static> Backend for Fenced<F> {
     async fn call(&self, identity: &Identity, request: ApiCall) -> Result<Reply, Status> {
         match request.request {
             ApiRequest::Get { .. } | ApiRequest::List(_) => self.inner.call(identity, request).await,
-            _ => self.fence.within(self.inner.call(identity, request)).await,
+            _ => self.within(self.inner.call(identity, request)).await,
         }
     }
 
@@ -85,12 +147,12 @@ impl Backend for Fenced {
     async fn raw(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
         match request.method().is_safe() {
             true => self.inner.raw(identity, request).await,
-            false => self.fence.within(self.inner.raw(identity, request)).await,
+            false => self.within(self.inner.raw(identity, request)).await,
         }
     }
 
     async fn upgrade(&self, identity: &Identity, request: http::Request<Bytes>) -> Result<Upgraded, Status> {
-        self.fence.within(self.inner.upgrade(identity, request)).await
+        self.within(self.inner.upgrade(identity, request)).await
     }
 
     fn use_certificate(&self, certificate: &[u8], key: &[u8]) -> Result<(), Status> {
@@ -100,12 +162,9 @@ impl Backend for Fenced {
 
 #[cfg(test)]
 mod tests {
-    use object::builtin;
-    use std::time::Duration;
-
     use cluster_client::WriteOptions;
     use cluster_client::testing::MemoryApi;
-    use object::{GroupVersionKind, Object};
+    use object::{GroupVersionKind, Object, builtin};
 
     use super::*;
 
@@ -132,6 +191,31 @@ mod tests {
         assert!(!fence.is_open(), "a closed fence is not reopened");
         client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads are always allowed");
         assert!(client.find(ResourceRef::namespaced(&maps, "default", "three")).await.expect("answers").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_of_many_terms_writes_only_within_them() {
+        let api = MemoryApi::default();
+        let terms = TermFence::default();
+        let client = terms.guard(&api.client());
+        let maps = builtin::config_maps();
+        let create = |name: &'static str| {
+            let object = Object::new(&GroupVersionKind::new("", "v1", "ConfigMap"), Some("default"), name);
+            client.create(ResourceRef::within(&maps, "default"), object, WriteOptions::default())
+        };
+        let refused = create("early").await.expect_err("no term has begun");
+        assert_eq!(refused.code, 503);
+        let fence = Fence::new(Instant::now() + Duration::from_secs(10));
+        terms.begin(fence.clone());
+        create("one").await.expect("within the term");
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert!(!terms.is_open());
+        create("late").await.expect_err("the term is over");
+        terms.begin(Fence::new(Instant::now() + Duration::from_secs(10)));
+        create("two").await.expect("within the next term");
+        terms.end();
+        create("after").await.expect_err("it has ended");
+        client.get(ResourceRef::namespaced(&maps, "default", "two")).await.expect("reads are always allowed");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ pub use clock::{Clock, SystemClock, VirtualClock, until};
 pub use commit::{Committed, commit_object, commit_status};
 pub use controller::{Controller, Outcome, ReconcileError, Source};
 pub use events::{Recorder, Regarding};
-pub use fence::Fence;
+pub use fence::{Fence, TermFence};
 pub use leader::{LeaderElection, LeaderElector, Term};
 pub use mirror::{
     Change, ChangeBatch, Follower, Index, Kept, Mirror, MirrorLimits, MirrorSpec, ObjectKey, RecordedChange,

@@ -43,6 +43,7 @@ fn check_with<'a>(
         clusters: Clusters::NotAsked,
         is_woken: false,
         failure: None,
+        missing_data: None,
     };
     change(&mut inputs);
     let decision = decide(&inputs);
@@ -66,22 +67,68 @@ fn an_instance_is_adopted_started_and_kept_running() {
     check("settings changed", changed, (Step::Restart, Phase::Starting, "Progressing"));
     let broken =
         |i: &mut Inputs<'_>| i.running = Some(RunningFacts { broken: Some("disk full".into()), ..running(i.settings) });
-    check("broken", broken, (Step::Restart, Phase::Starting, "Progressing"));
+    check("ended early", broken, (Step::GiveUp, Phase::Failed, "Failed"));
+    let stable = |i: &mut Inputs<'_>| {
+        i.running =
+            Some(RunningFacts { broken: Some("disk full".into()), ran_for: STABLE_AFTER, ..running(i.settings) })
+    };
+    check("ended after a long time", stable, (Step::Restart, Phase::Starting, "Progressing"));
     let restarted = InstanceSettings { restarted_at: Some("now".into()), ..settings() };
     let old = |i: &mut Inputs<'_>| i.running = Some(running(&settings()));
     check_with("restart", &restarted, &PlaneSpec::default(), old, (Step::Restart, Phase::Starting, "Progressing"));
     let unreachable = |i: &mut Inputs<'_>| i.running = Some(RunningFacts { failed_probes: 2, ..running(i.settings) });
     check("unreachable", unreachable, (Step::Nothing, Phase::Degraded, "Unreachable"));
+    let hung = |i: &mut Inputs<'_>| {
+        let unanswered = RunningFacts { failed_probes: 6, unanswered_probes: 6, ..running(i.settings) };
+        i.running = Some(unanswered);
+    };
+    check("hung", hung, (Step::GiveUp, Phase::Degraded, "Unreachable"));
+    let imported = InstanceSettings { mode: Mode::Imported, ..settings() };
+    let spec = PlaneSpec::default();
+    check_with("hung elsewhere", &imported, &spec, hung, (Step::Nothing, Phase::Degraded, "Unreachable"));
+    let on_etcd = PlaneSpec { etcd: Some(Default::default()), ..PlaneSpec::default() };
+    let waits = (Step::Nothing, Phase::Degraded, "Unreachable");
+    let s = settings();
+    check_with("waits for its etcd", &s, &on_etcd, hung, waits);
     let invalid = |i: &mut Inputs<'_>| i.spec_problem = Some("bad".into());
     check("stored before it was refused", invalid, (Step::Nothing, Phase::Failed, "ValidationError"));
 }
 
 #[test]
 fn failed_starts_are_retried_with_backoff() {
-    let failed = |count: u32, wait: Duration| move |i: &mut Inputs<'_>| i.failure = Some((count, "no".into(), wait));
+    let failed = |count: u32, wait: Duration| {
+        move |i: &mut Inputs<'_>| {
+            let tried_with = StartedWith { fingerprint: "a".into(), ..StartedWith::default() };
+            i.failure = Some(FailedStart { count, message: "no".into(), wait, tried_with });
+        }
+    };
     check("waiting", failed(1, SECOND), (Step::Nothing, Phase::Failed, "Failed"));
     check("waiting long", failed(5, SECOND), (Step::Nothing, Phase::Degraded, "Failed"));
     check("again", failed(3, Duration::ZERO), (Step::Start, Phase::Starting, "Progressing"));
+    let changed = |i: &mut Inputs<'_>| {
+        failed(3, SECOND)(i);
+        i.fingerprint = "b".into();
+    };
+    check("the settings were corrected", changed, (Step::Start, Phase::Starting, "Progressing"));
+    let restarted = InstanceSettings { restarted_at: Some("now".into()), ..settings() };
+    let asked = (Step::Start, Phase::Starting, "Progressing");
+    check_with("a restart was requested", &restarted, &PlaneSpec::default(), failed(3, SECOND), asked);
+}
+
+#[test]
+fn an_instance_without_its_data_is_not_started() {
+    let missing = |i: &mut Inputs<'_>| i.missing_data = Some("the data is elsewhere".into());
+    check("missing", missing, (Step::Nothing, Phase::Failed, "DataMissing"));
+    let deleted = |i: &mut Inputs<'_>| {
+        missing(i);
+        i.is_deleting = true;
+    };
+    check("deleted", deleted, (Step::Remove { keeps_plane: false }, Phase::Deleting, "Deleting"));
+    let runs = |i: &mut Inputs<'_>| {
+        missing(i);
+        i.running = Some(running(i.settings));
+    };
+    check("runs", runs, (Step::Nothing, Phase::Running, "Completed"));
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Collects what a decision about one instance depends on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::cluster::CLUSTERS;
-use bytes::Bytes;
-use cluster_client::{ListOptions, ResourceRef};
+use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use manager_kinds::annotations::{self, InstanceSettings, Mode};
 use manager_kinds::instance::{FINALIZER, keeps_plane};
 use manager_kinds::spec::{self, PlaneSpec};
@@ -13,11 +11,13 @@ use object::Object;
 use reconcile::ObjectKey;
 
 use super::Lifecycle;
-use crate::decide::{Clusters, Inputs, Phase, RunningFacts, needs_clusters};
-use crate::plane::{Connection, Ended};
+use crate::backups::backup_file;
+use crate::decide::{Clusters, FailedStart, Inputs, Phase, RunningFacts, StartedWith, needs_clusters};
+use crate::etcd_location::{self, Compared};
+use crate::existing_data::{self, DataFacts};
+use crate::plane::Ended;
+use crate::probe::{PROBE_TIMEOUT, probe};
 use crate::running::RunningInstance;
-
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state of one instance.
 pub struct Gathered {
@@ -26,14 +26,26 @@ pub struct Gathered {
     pub spec: PlaneSpec,
     pub ignored: Vec<String>,
     pub fingerprint: String,
+    /// Writes are refused when this replica may not act on the instance any longer.
+    pub writer: ClusterClient,
     spec_problem: Option<String>,
     running: Option<RunningFacts>,
     clusters: Clusters,
     is_woken: bool,
-    failure: Option<(u32, String, Duration)>,
+    failure: Option<FailedStart>,
+    missing_data: Option<String>,
 }
 
 impl Gathered {
+    /// The settings and requests that a start now has.
+    pub fn started_with(&self) -> StartedWith {
+        StartedWith {
+            fingerprint: self.fingerprint.clone(),
+            restarted_at: self.settings.restarted_at.clone(),
+            hibernated_at: self.settings.hibernated_at.clone(),
+        }
+    }
+
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs {
             is_deleting: self.instance.is_deleting(),
@@ -48,6 +60,7 @@ impl Gathered {
             clusters: self.clusters.clone(),
             is_woken: self.is_woken,
             failure: self.failure.clone(),
+            missing_data: self.missing_data.clone(),
         }
     }
 }
@@ -73,6 +86,11 @@ impl Lifecycle {
         if let Err(problem) = self.deps.factory.check(&reading.plane.flags) {
             problems.push(problem);
         }
+        // Admission refuses this, but two instances may have been admitted at the same time.
+        if reading.plane.etcd.is_some() {
+            let conflict = etcd_location::conflict(&instance, &self.karmadas.list(), Compared::Older);
+            problems.extend(conflict.map(|error| error.to_string()));
+        }
         let fingerprint = self.fingerprint(&instance, &settings, &reading.plane);
         let running = self.deps.running.get(instance.uid());
         if let Some(running) = &running {
@@ -83,18 +101,36 @@ impl Lifecycle {
             Some(running) => joined_clusters(running).await,
             None => Clusters::NotAsked,
         };
-        let failure = self.deps.running.failure(instance.uid());
+        let missing_data = match &running {
+            None => existing_data::missing(&self.data_facts(&instance, &settings, &reading.plane)),
+            Some(_) => None,
+        };
         Gathered {
             settings,
             spec: reading.plane,
             ignored: reading.ignored,
             fingerprint,
+            writer: self.writer(&instance),
             spec_problem: (!problems.is_empty()).then(|| problems.join("; ")),
             running: running.as_deref().map(facts),
             clusters,
             is_woken: self.deps.running.is_woken(instance.uid()),
-            failure: failure.map(|failure| (failure.count, failure.message.clone(), failure.wait())),
+            failure: self.deps.running.failure(instance.uid()),
+            missing_data,
             instance,
+        }
+    }
+
+    fn data_facts(&self, instance: &Object, settings: &InstanceSettings, plane: &PlaneSpec) -> DataFacts {
+        let dirs = &self.deps.dirs;
+        let restores = |id: &String| backup_file(&dirs.backups(instance.uid()), id).is_file();
+        DataFacts {
+            was_ready: existing_data::was_ready(instance),
+            is_local: settings.mode != Mode::Imported && plane.etcd.is_none(),
+            is_here: dirs.has_plane(instance.uid()),
+            can_restore: settings.restore.as_ref().is_some_and(restores),
+            directory: dirs.of(instance.uid()),
+            last_directory: instance.str_at(&["status", "directory"]).to_owned(),
         }
     }
 
@@ -132,8 +168,10 @@ fn facts(running: &RunningInstance) -> RunningFacts {
             Some(Ended::Stopped) => Some("it was stopped".to_owned()),
             None => None,
         },
+        ran_for: running.running_since.elapsed(),
         idle: running.activity.idle(),
         failed_probes: health.failures,
+        unanswered_probes: health.unanswered,
         probe_message: health.message,
     }
 }
@@ -144,27 +182,5 @@ async fn joined_clusters(running: &RunningInstance) -> Clusters {
         Ok(Ok(list)) => Clusters::Count(list.items.len()),
         Ok(Err(status)) => Clusters::Unknown(status.to_string()),
         Err(_) => Clusters::Unknown("no answer".to_owned()),
-    }
-}
-
-/// Asks a plane in another process whether it is ready. Planes of this process report their end themselves.
-async fn probe(running: &RunningInstance) {
-    if running.mode == Mode::InProcess || matches!(running.connection, Connection::InProcess(_)) {
-        return;
-    }
-    let Ok(request) = http::Request::get("/readyz").body(Bytes::new()) else { return };
-    let problem = match tokio::time::timeout(PROBE_TIMEOUT, running.admin.raw(request)).await {
-        Ok(Ok(answer)) if answer.status().is_success() => None,
-        Ok(Ok(answer)) => Some(format!("/readyz answered {}", answer.status())),
-        Ok(Err(status)) => Some(status.to_string()),
-        Err(_) => Some(format!("/readyz did not answer within {PROBE_TIMEOUT:?}")),
-    };
-    let mut health = running.health.lock();
-    match problem {
-        None => *health = Default::default(),
-        Some(message) => {
-            health.failures += 1;
-            health.message = message;
-        }
     }
 }

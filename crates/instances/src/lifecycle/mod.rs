@@ -4,10 +4,12 @@
 //! the object, of a Secret it refers to, or the end of its plane wakes it.
 
 mod gather;
+mod owner;
 mod removal;
 mod restore;
 mod start;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +20,18 @@ use manager_kinds::annotations::Mode;
 use manager_kinds::instance::{FINALIZER, LABEL_KEEP};
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
 use object::Object;
+use parking_lot::Mutex;
 use reconcile::{
     Controller, Mirror, MirrorSpec, ObjectKey, Outcome, Priority, ReconcileError, Source, commit_object, commit_status,
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::InstanceDirs;
 use crate::decide::{self, LifecycleDecision, Step};
 use crate::import::EndpointPolicy;
 use crate::plane::{Connection, Ended, PlaneFactory};
+use crate::replica::{OtherReplicas, ReplicaContext};
 use crate::running::{RunningInstance, RunningInstances};
 use crate::status::{Report, with_status};
 use crate::{process, secrets};
@@ -38,6 +43,10 @@ const FIELD_MANAGER: &str = "flotilla-manager";
 const WORKERS: usize = 16;
 /// Interval of probes of planes in other processes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of probes of planes in this process: they report their end themselves, only a plane that hangs does not.
+const OWN_PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Longest wait for the end of a plane. One that hangs keeps its task, and its store stays locked.
+const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 /// Longest wait for a hibernating plane.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -55,6 +64,7 @@ pub struct LifecycleDeps {
     pub bind: IpAddr,
     pub endpoints: EndpointPolicy,
     pub running: Arc<RunningInstances>,
+    pub replica_context: ReplicaContext,
 }
 
 /// The controller. Clones share everything.
@@ -64,6 +74,8 @@ pub struct Lifecycle {
     karmadas: Mirror,
     secrets: Mirror,
     controller: Controller<ObjectKey>,
+    /// When this replica last acted for one that does not answer, by UID of the instance.
+    acted_for: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 /// Returns the path segment that names an instance in URLs.
@@ -76,7 +88,8 @@ impl Lifecycle {
         let mirror = |spec| Mirror::start(deps.client.clone(), spec, cancel.clone());
         let karmadas = mirror(MirrorSpec::new(&KARMADAS.gvr()));
         let secrets = mirror(MirrorSpec::new(&secrets::secrets()));
-        Self { karmadas, secrets, deps: Arc::new(deps), controller: Controller::new("instance-lifecycle") }
+        let controller = Controller::new("instance-lifecycle");
+        Self { karmadas, secrets, deps: Arc::new(deps), controller, acted_for: Arc::default() }
     }
 
     /// The instances, as the API has them.
@@ -88,8 +101,14 @@ impl Lifecycle {
         &self.deps.running
     }
 
-    /// Runs until cancelled. Planes in this process go on until [`Lifecycle::stop_planes`].
+    /// Returns this replica among those of the manager.
+    pub fn replica_context(&self) -> &ReplicaContext {
+        &self.deps.replica_context
+    }
+
+    /// Runs until cancelled, on every replica. Planes in this process go on until [`Lifecycle::stop_planes`].
     pub async fn run(self, cancel: CancellationToken) {
+        let terms = tokio::spawn(self.clone().follow_terms(cancel.clone()));
         let trash = tokio::spawn(self.clone().empty_trash(cancel.clone()));
         let known = self.karmadas.clone();
         let of_secret = Source::new(&self.secrets, move |change| {
@@ -109,7 +128,7 @@ impl Lifecycle {
             async move { own.reconcile(&key).await }
         };
         self.controller.clone().run(sources, WORKERS, cancel, reconcile).await;
-        let _ = trash.await;
+        let _ = tokio::join!(trash, terms);
     }
 
     /// Stops all planes of this process, in parallel. Planes in processes of their own go on.
@@ -141,6 +160,9 @@ impl Lifecycle {
         let current = self.karmadas.get(key);
         self.stop_others(key, current.as_deref().map(Object::uid)).await;
         let Some(instance) = current else { return Ok(Outcome::Done) };
+        if let Some(outcome) = self.yield_to_other(&instance).await {
+            return Ok(outcome);
+        }
         let gathered = self.gather(instance).await;
         let decision = decide::decide(&gathered.inputs());
         tracing::debug!(instance = %key, step = ?decision.step, phase = decision.phase.name(), "decided");
@@ -160,7 +182,7 @@ impl Lifecycle {
     async fn perform(&self, gathered: &Gathered, decision: LifecycleDecision) -> Result<Outcome, ReconcileError> {
         let uid = gathered.instance.uid();
         match decision.step {
-            Step::Adopt => self.adopt(&gathered.instance).await,
+            Step::Adopt => self.adopt(gathered).await,
             Step::Remove { keeps_plane } => {
                 self.report(gathered, &decision, None).await?;
                 self.remove(gathered, keeps_plane).await
@@ -179,27 +201,39 @@ impl Lifecycle {
             }
             Step::Restart => {
                 self.stop_running(uid).await;
+                self.deps.running.forget_failures(uid);
                 self.start_and_report(gathered, &decision).await
+            }
+            Step::GiveUp => {
+                self.report(gathered, &decision, None).await?;
+                self.stop_running(uid).await;
+                self.note_failure(gathered, decision.message);
+                self.controller.queue().add(ObjectKey::of(&gathered.instance), Priority::NORMAL).await;
+                Ok(Outcome::Done)
             }
             Step::Start => self.start_and_report(gathered, &decision).await,
             Step::Nothing => {
                 let running = self.deps.running.get(uid);
                 self.report(gathered, &decision, running.as_deref()).await?;
-                let probe = running.filter(|running| matches!(running.connection, Connection::Remote(_)));
-                let waits = [decision.again, probe.map(|_| PROBE_INTERVAL)];
+                let probe = running.map(|running| match running.connection {
+                    Connection::InProcess(_) => OWN_PROBE_INTERVAL,
+                    Connection::Remote(_) => PROBE_INTERVAL,
+                });
+                let waits = [decision.again, probe];
                 Ok(waits.into_iter().flatten().min().map_or(Outcome::Done, Outcome::After))
             }
         }
     }
 
-    async fn adopt(&self, instance: &Object) -> Result<Outcome, ReconcileError> {
-        let mut adopted = instance.clone();
+    async fn adopt(&self, gathered: &Gathered) -> Result<Outcome, ReconcileError> {
+        let instance = &gathered.instance;
+        let mut adopted = Object::clone(instance);
         adopted.add_finalizer(FINALIZER);
         if adopted.label(LABEL_KEEP).is_none() {
             adopted.set_label(LABEL_KEEP, "false");
         }
         let target = self.karmadas.target(&ObjectKey::of(instance));
-        commit_object(&self.deps.client, target, instance, &adopted, FIELD_MANAGER).await?;
+        commit_object(&gathered.writer, target, instance, &adopted, FIELD_MANAGER).await?;
         Ok(Outcome::Done)
     }
 
@@ -209,20 +243,23 @@ impl Lifecycle {
         decision: &LifecycleDecision,
     ) -> Result<Outcome, ReconcileError> {
         self.report(gathered, decision, None).await?;
-        let uid = gathered.instance.uid();
         match self.start(gathered).await {
             Ok(started) => {
                 let running = self.deps.running.insert(started);
                 self.watch_end(&running);
             }
             Err(problem) => {
-                let failure = self.deps.running.failed(uid, problem);
-                tracing::warn!(instance = %ObjectKey::of(&gathered.instance), error = failure.message, "cannot start an instance");
+                tracing::warn!(instance = %ObjectKey::of(&gathered.instance), error = problem, "cannot start an instance");
+                self.note_failure(gathered, problem);
             }
         }
         // The object has a new version; its change brings the key back, and this adds the state that is not in it.
         self.controller.queue().add(ObjectKey::of(&gathered.instance), Priority::NORMAL).await;
         Ok(Outcome::Done)
+    }
+
+    fn note_failure(&self, gathered: &Gathered, problem: String) {
+        self.deps.running.failed(gathered.instance.uid(), problem, gathered.started_with());
     }
 
     /// Brings the key back when the plane ends by itself.
@@ -237,8 +274,9 @@ impl Lifecycle {
     }
 
     async fn stop_running(&self, uid: &str) {
-        if let Some(running) = self.deps.running.remove(uid) {
-            running.task.stop().await;
+        let Some(running) = self.deps.running.remove(uid) else { return };
+        if tokio::time::timeout(STOP_TIMEOUT, running.task.stop()).await.is_err() {
+            tracing::error!(instance = %running.key, "the control plane of an instance does not stop");
         }
     }
 
@@ -251,7 +289,7 @@ impl Lifecycle {
         let instance = &gathered.instance;
         let key = ObjectKey::of(instance);
         let secret = match running {
-            Some(running) => self.write_admin_config(instance, running).await?,
+            Some(running) => self.write_admin_config(gathered, running).await?,
             None => None,
         };
         let endpoint = format!("{}/instances/{}", self.deps.manager_url, path_name(&key));
@@ -264,24 +302,27 @@ impl Lifecycle {
             mode: gathered.settings.mode.name(),
             endpoint: &endpoint,
             directory: has_directory.then(|| self.deps.dirs.of(instance.uid()).display().to_string()),
+            replica: self.deps.replica_context.replicas.as_deref().map(OtherReplicas::own),
             now: Timestamp::now(),
         };
         // Read again: an earlier step of this reconcile may have written, and the mirror follows with a delay.
-        let Some(current) = self.deps.client.find(self.karmadas.target(&key)).await? else { return Ok(()) };
+        let writer = &gathered.writer;
+        let Some(current) = writer.find(self.karmadas.target(&key)).await? else { return Ok(()) };
         if current.uid() != instance.uid() {
             return Ok(());
         }
         let desired = with_status(&current, &report);
-        commit_status(&self.deps.client, self.karmadas.target(&key), &current, &desired, FIELD_MANAGER).await?;
+        commit_status(writer, self.karmadas.target(&key), &current, &desired, FIELD_MANAGER).await?;
         Ok(())
     }
 
     /// Planes of this process are reached through the manager, with the plane's own credential; others at their own address.
     async fn write_admin_config(
         &self,
-        instance: &Object,
+        gathered: &Gathered,
         running: &RunningInstance,
     ) -> Result<Option<String>, ReconcileError> {
+        let instance = &gathered.instance;
         let Some(own) = &running.kubeconfig else {
             return Ok(gathered_import_secret(instance));
         };
@@ -293,7 +334,7 @@ impl Lifecycle {
             Connection::Remote(_) => std::fs::read_to_string(own).map_err(|error| error.to_string()),
         };
         let text = text.map_err(ReconcileError::Other)?;
-        Ok(Some(secrets::write_admin_config(&self.deps.client, instance, &text).await?))
+        Ok(Some(secrets::write_admin_config(&gathered.writer, instance, &text).await?))
     }
 
     async fn empty_trash(self, cancel: CancellationToken) {
@@ -322,3 +363,6 @@ fn gathered_import_secret(instance: &Object) -> Option<String> {
 async fn end_stray_process(dirs: &InstanceDirs, uid: &str) {
     process::end_stray(&dirs.of(uid)).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Removes a deleted instance.
 
+use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use manager_kinds::annotations::Mode;
 use manager_kinds::instance::{FINALIZER, resource_name};
@@ -38,35 +39,36 @@ impl Lifecycle {
         if let Some(directory) = moved {
             tracing::info!(instance = %ObjectKey::of(instance), directory = %directory.display(), "moved the data of a deleted instance");
         }
-        self.delete_admin_config(instance).await?;
-        self.release_object(instance).await
+        self.deps.running.forget_failures(uid);
+        delete_admin_config(&gathered.writer, instance).await?;
+        self.release_object(&gathered.writer, instance).await
     }
 
-    async fn delete_admin_config(&self, instance: &Object) -> Result<(), ReconcileError> {
-        let name = resource_name(instance.name(), "admin-config");
-        let target = cluster_client::ResourceRef::namespaced(&secrets::secrets(), instance.namespace(), &name);
-        let owned = match self.deps.client.find(target.clone()).await? {
-            Some(secret) => secret.owner_references().iter().any(|owner| owner.uid == instance.uid()),
-            None => false,
-        };
-        if owned {
-            match self.deps.client.delete(target, Default::default()).await {
-                Err(status) if !status.is_not_found() => return Err(status.into()),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    async fn release_object(&self, instance: &Object) -> Result<Outcome, ReconcileError> {
+    async fn release_object(&self, writer: &ClusterClient, instance: &Object) -> Result<Outcome, ReconcileError> {
         let target = self.karmadas().target(&ObjectKey::of(instance));
-        let Some(current) = self.deps.client.find(target.clone()).await? else { return Ok(Outcome::Done) };
+        let Some(current) = writer.find(target.clone()).await? else { return Ok(Outcome::Done) };
         if current.uid() != instance.uid() {
             return Ok(Outcome::Done);
         }
         let mut released = (*current).clone();
         released.remove_finalizer(FINALIZER);
-        commit_object(&self.deps.client, target, &current, &released, FIELD_MANAGER).await?;
+        commit_object(writer, target, &current, &released, FIELD_MANAGER).await?;
         Ok(Outcome::Done)
     }
+}
+
+async fn delete_admin_config(writer: &ClusterClient, instance: &Object) -> Result<(), ReconcileError> {
+    let name = resource_name(instance.name(), "admin-config");
+    let target = cluster_client::ResourceRef::namespaced(&secrets::secrets(), instance.namespace(), &name);
+    let owned = match writer.find(target.clone()).await? {
+        Some(secret) => secret.owner_references().iter().any(|owner| owner.uid == instance.uid()),
+        None => false,
+    };
+    if owned {
+        match writer.delete(target, Default::default()).await {
+            Err(status) if !status.is_not_found() => return Err(status.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }

@@ -4,24 +4,24 @@ use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cluster_client::ResourceRef;
 use jiff::Timestamp;
-use manager_kinds::annotations::Mode;
+use manager_kinds::annotations::{InstanceSettings, Mode};
 use manager_kinds::spec::ExternalEtcd;
 use object::{Object, builtin};
 use pki::authority::CertificateAuthority;
 use pki::key_dir;
 use reconcile::ObjectKey;
+use tokio::time::Instant;
 
 use super::Lifecycle;
 use super::gather::Gathered;
-use crate::decide::StartedWith;
 use crate::import::EndpointPolicy;
 use crate::plane::{PlaneRequest, StartedPlane};
 use crate::running::{Activity, RunningInstance};
-use crate::{import, process, rights, secrets};
+use crate::{etcd_location, existing_data, import, process, rights, secrets};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// File with the port that an instance keeps.
@@ -31,12 +31,9 @@ impl Lifecycle {
     pub(super) async fn start(&self, gathered: &Gathered) -> Result<RunningInstance, String> {
         let (instance, settings) = (&gathered.instance, &gathered.settings);
         let began = Instant::now();
-        let mut started_with = StartedWith {
-            fingerprint: gathered.fingerprint.clone(),
-            restarted_at: settings.restarted_at.clone(),
-            hibernated_at: settings.hibernated_at.clone(),
-        };
+        let mut started_with = gathered.started_with();
         let directory = self.deps.dirs.of(instance.uid());
+        let had_directory = directory.exists();
         self.restore(gathered, &directory).await?;
         let started = match settings.mode {
             Mode::Imported => self.connect_import(gathered).await?,
@@ -58,8 +55,12 @@ impl Lifecycle {
             },
         };
         let identity = identity(&started).await?;
-        if let Err(problem) = check_identity(instance, settings.mode, &identity) {
+        if let Err(problem) = check_identity(instance, settings, &identity) {
             started.task.stop().await;
+            if settings.mode != Mode::Imported && !had_directory {
+                // It has the keys of the other control plane only; with them the right one could never be started here.
+                let _ = std::fs::remove_dir_all(&directory);
+            }
             return Err(problem);
         }
         // A restored copy has the identity of its original; it runs in safe mode.
@@ -84,8 +85,10 @@ impl Lifecycle {
             admin: started.admin,
             kubeconfig: started.kubeconfig,
             address: started.address,
+            replica: None,
             started_with,
             started_at: Timestamp::now(),
+            running_since: Instant::now(),
             start_millis: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
             identity,
             is_copy,
@@ -112,6 +115,9 @@ impl Lifecycle {
         std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(failed)?;
         let mut flags = gathered.spec.flags.clone();
         flags.push(forbidden_addresses(self.deps.endpoints));
+        if existing_data::was_ready(&gathered.instance) {
+            flags.push("--require-existing-data".to_owned());
+        }
         if let Some(name) = &gathered.spec.ca_secret {
             self.install_ca(gathered.instance.namespace(), name, directory).await?;
         }
@@ -161,7 +167,7 @@ impl Lifecycle {
         etcd: &ExternalEtcd,
         directory: &Path,
     ) -> Result<Vec<String>, String> {
-        let prefix = etcd.prefix.clone().unwrap_or_else(|| format!("/flotilla/{}", gathered.instance.uid()));
+        let prefix = etcd_location::prefix(etcd.prefix.as_deref(), gathered.instance.uid());
         let mut flags = vec![
             "--storage=etcd".to_owned(),
             format!("--etcd-servers={}", etcd.endpoints.join(",")),
@@ -195,15 +201,23 @@ async fn identity(started: &StartedPlane) -> Result<String, String> {
     found.map(|namespace| namespace.uid().to_owned()).map_err(|status| format!("its API does not answer: {status}"))
 }
 
-/// An imported instance stays the control plane it was: its users' rights are for that one.
-fn check_identity(instance: &Object, mode: Mode, identity: &str) -> Result<(), String> {
+/// An instance stays the control plane it was: its users' rights are for that one. A backup may come from another one.
+fn check_identity(instance: &Object, settings: &InstanceSettings, identity: &str) -> Result<(), String> {
     let known = instance.str_at(&["status", "identity"]);
-    match mode == Mode::Imported && !known.is_empty() && known != identity {
-        true => {
+    if known.is_empty() || known == identity {
+        return Ok(());
+    }
+    match settings.mode {
+        Mode::Imported => {
             Err("the kubeconfig leads to another control plane than before; delete the instance and import that one"
                 .to_owned())
         }
-        false => Ok(()),
+        _ if settings.restore.is_some() => Ok(()),
+        _ => {
+            Err("the data there is of another control plane than before; name the storage that this instance had, or \
+             delete the instance and create another one for that data"
+                .to_owned())
+        }
     }
 }
 
