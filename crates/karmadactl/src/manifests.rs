@@ -46,6 +46,11 @@ pub async fn read_sources(paths: &[String], recursive: bool) -> anyhow::Result<V
     expand(read_all(paths, recursive).await?)
 }
 
+/// Reads all objects of a text.
+pub fn read_text(text: &str, source: &str) -> anyhow::Result<Vec<FileObject>> {
+    expand(documents(text, source)?)
+}
+
 fn expand(manifests: Vec<Manifest>) -> anyhow::Result<Vec<FileObject>> {
     let mut objects: Vec<FileObject> = Vec::new();
     for manifest in manifests {

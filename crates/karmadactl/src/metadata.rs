@@ -9,6 +9,7 @@ use object::Object;
 use serde_json::{Map, Value, json};
 
 use crate::console::Console;
+use crate::files::FileObject;
 use crate::outcome::{self, DryRun, OutcomeArgs, Printer};
 use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::selection::{Namespace, Read, Selected, SelectionArgs};
@@ -31,6 +32,9 @@ struct ChangeArgs {
     /// Print the values instead of changing them
     #[arg(long)]
     list: bool,
+    /// Change the objects of -f only in the output, without asking the server
+    #[arg(long, conflicts_with_all = ["selector", "field_selector", "all", "resource_version"])]
+    local: bool,
     /// Change the object only if it has this resource version
     #[arg(long, value_name = "VERSION")]
     resource_version: Option<String>,
@@ -102,7 +106,13 @@ async fn run(console: &Console, args: ChangeArgs, field: Field) -> anyhow::Resul
     if changes == Changes::default() && !args.list {
         bail!("at least one {} update is required", field.singular());
     }
+    if args.local && (args.selection.files.is_empty() || !resources.is_empty()) {
+        bail!("--local changes the objects of manifests: use -f, and no resource arguments");
+    }
     let files = args.selection.files.read(&console.program, field.command()).await?;
+    if args.local {
+        return run_locally(console, &args, files, field, &changes);
+    }
     let plane = PlaneClient::open(&args.plane)?;
     let namespace = plane.namespace(&args.namespace);
     let namespace = Namespace { name: &namespace, is_given: args.namespace.namespace.is_some() };
@@ -127,6 +137,31 @@ async fn run(console: &Console, args: ChangeArgs, field: Field) -> anyhow::Resul
     work.await.map_err(|error| plane.explain(error))
 }
 
+/// Changes objects without a server.
+fn run_locally(
+    console: &Console,
+    args: &ChangeArgs,
+    files: Vec<FileObject>,
+    field: Field,
+    changes: &Changes,
+) -> anyhow::Result<()> {
+    let mut printer = Printer::new(console, &args.outcome)?;
+    for FileObject { object, .. } in files {
+        let planned = plan(console, args, &object, field, changes)?;
+        let changed = planned.body.map_or_else(|| Ok(object.clone()), |body| merged(&object, &body))?;
+        printer.print(&changed, planned.operation)?;
+    }
+    Ok(())
+}
+
+/// A change of one object.
+struct Planned {
+    /// The word for it.
+    operation: &'static str,
+    /// A merge patch, if something changes.
+    body: Option<Value>,
+}
+
 async fn change(
     console: &Console,
     client: &ClusterClient,
@@ -135,7 +170,26 @@ async fn change(
     field: Field,
     changes: &Changes,
 ) -> anyhow::Result<(Object, &'static str)> {
-    let current: BTreeMap<&str, &str> = field.of(&one.object).collect();
+    let Planned { operation, body } = plan(console, args, &one.object, field, changes)?;
+    let Some(body) = body else { return Ok((one.object.clone(), operation)) };
+    if args.outcome.dry_run == DryRun::Client {
+        return Ok((merged(&one.object, &body)?, operation));
+    }
+    let manager = args.field_manager.clone().unwrap_or_else(|| format!("kubectl-{}", field.command()));
+    let options = args.outcome.dry_run.write_options(&manager);
+    let request = ApiRequest::Patch { patch: Patch::merge(body), options };
+    let reply = outcome::send(console, client, one.target(), request).await?;
+    Ok((Object::clone(&*reply.into_object()?), operation))
+}
+
+fn plan(
+    console: &Console,
+    args: &ChangeArgs,
+    object: &Object,
+    field: Field,
+    changes: &Changes,
+) -> anyhow::Result<Planned> {
+    let current: BTreeMap<&str, &str> = field.of(object).collect();
     if !args.overwrite {
         changes.check_overwrites(&current, field)?;
     }
@@ -146,23 +200,19 @@ async fn change(
     }
     let (operation, values) = changes.plan(&current, field);
     if values.is_empty() && args.resource_version.is_none() {
-        return Ok((one.object.clone(), operation));
+        return Ok(Planned { operation, body: None });
     }
     let mut metadata = json!({field.name(): values});
     if let Some(version) = &args.resource_version {
         metadata["resourceVersion"] = version.as_str().into();
     }
-    let body = json!({"metadata": metadata});
-    if args.outcome.dry_run == DryRun::Client {
-        let mut changed = one.object.to_value();
-        object::patch::merge::apply(&mut changed, &body)?;
-        return Ok((Object::from_value(changed).unwrap_or_default(), operation));
-    }
-    let manager = args.field_manager.clone().unwrap_or_else(|| format!("kubectl-{}", field.command()));
-    let options = args.outcome.dry_run.write_options(&manager);
-    let request = ApiRequest::Patch { patch: Patch::merge(body), options };
-    let reply = outcome::send(console, client, one.target(), request).await?;
-    Ok((Object::clone(&*reply.into_object()?), operation))
+    Ok(Planned { operation, body: Some(json!({"metadata": metadata})) })
+}
+
+fn merged(object: &Object, body: &Value) -> anyhow::Result<Object> {
+    let mut changed = object.to_value();
+    object::patch::merge::apply(&mut changed, body)?;
+    Ok(Object::from_value(changed).unwrap_or_default())
 }
 
 fn list(console: &Console, chosen: &[Selected], field: Field) -> anyhow::Result<()> {

@@ -55,9 +55,6 @@ enum PatchType {
 
 pub async fn run(console: &Console, args: PatchArgs) -> anyhow::Result<()> {
     let patch = args.read_patch()?;
-    if args.outcome.dry_run == DryRun::Client {
-        bail!("--dry-run=client is not supported: the server merges patches. Use --dry-run=server");
-    }
     let (plane, chosen) = args.objects.open(console, "patch").await?;
     let work = async {
         if chosen.is_empty() {
@@ -65,13 +62,39 @@ pub async fn run(console: &Console, args: PatchArgs) -> anyhow::Result<()> {
         }
         let mut printer = Printer::new(console, &args.outcome)?;
         for one in chosen {
-            let patched = send(console, &plane.client, &args, &one, patch.clone()).await?;
+            let patched = match args.outcome.dry_run {
+                DryRun::Client => patched_here(&one.object, &patch)?,
+                _ => send(console, &plane.client, &args, &one, patch.clone()).await?,
+            };
             let operation = if patched == one.object { "patched (no change)" } else { "patched" };
             printer.print(&patched, operation)?;
         }
         Ok(())
     };
     work.await.map_err(|error| plane.explain(error))
+}
+
+/// Returns the object as the patch leaves it, without the server's defaults and admission.
+fn patched_here(object: &Object, patch: &Patch) -> anyhow::Result<Object> {
+    let mut document = object.to_value();
+    match patch.kind {
+        PatchKind::Json => object::patch::json::apply(&mut document, &patch.body)?,
+        PatchKind::Strategic if needs_schema(&patch.body) => bail!(
+            "--dry-run=client cannot merge lists or directives of a strategic merge patch: only the server knows their \
+             keys. Use --dry-run=server, or --type=merge"
+        ),
+        // Without lists and directives, a strategic merge patch is a JSON merge patch.
+        _ => object::patch::merge::apply(&mut document, &patch.body)?,
+    }
+    Object::from_value(document).context("the patch leaves no object")
+}
+
+fn needs_schema(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || needs_schema(value)),
+        _ => false,
+    }
 }
 
 async fn send(
@@ -111,5 +134,38 @@ impl PatchArgs {
             PatchType::Strategic => PatchKind::Strategic,
         };
         Ok(Patch { kind, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(kind: PatchKind, body: Value, expected: Result<Value, &str>) {
+        let object = json!({"kind": "Deployment", "metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}});
+        let object = Object::from_value(object).unwrap();
+        match (patched_here(&object, &Patch { kind, body }), expected) {
+            (Ok(patched), Ok(expected)) => assert_eq!(patched.into_value(), expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error:#}"),
+            (patched, expected) => panic!("{patched:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn the_client_applies_patches_that_need_no_schema() {
+        let scaled = json!({"kind": "Deployment", "metadata": {"labels": {}}, "spec": {"replicas": 3}});
+        let merge = json!({"metadata": {"labels": {"a": null}}, "spec": {"replicas": 3}});
+        check(PatchKind::Merge, merge.clone(), Ok(scaled.clone()));
+        check(PatchKind::Strategic, merge, Ok(scaled.clone()));
+        let json = json!([
+            {"op": "remove", "path": "/metadata/labels/a"},
+            {"op": "replace", "path": "/spec/replicas", "value": 3},
+        ]);
+        check(PatchKind::Json, json, Ok(scaled));
+        let lists = json!({"spec": {"template": {"spec": {"containers": [{"name": "x"}]}}}});
+        check(PatchKind::Strategic, lists, Err("Use --dry-run=server"));
+        check(PatchKind::Strategic, json!({"spec": {"$retainKeys": "x"}}), Err("Use --dry-run=server"));
     }
 }

@@ -1,6 +1,7 @@
 //! `apply`: makes objects of the control plane like manifests, as kubectl does, and propagates them with `-C`.
 
 mod policies;
+mod prune;
 mod three_way;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::output;
 use crate::plane::{NamespaceArgs, PlaneArgs, PlaneClient};
 use crate::selection::{self, Namespace, Selected};
 
+use prune::{PruneArgs, Pruning};
 pub use three_way::plan_patch;
 
 /// The manifest that was applied last.
@@ -78,9 +80,8 @@ pub struct ApplyArgs {
     /// Accepted for compatibility: the server always validates
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "strict", hide = true)]
     validate: Option<String>,
-    /// Not available: use `kubectl apply --prune`
-    #[arg(long, hide = true)]
-    prune: bool,
+    #[command(flatten)]
+    prune: PruneArgs,
     #[command(flatten)]
     outcome: OutcomeArgs,
 }
@@ -104,6 +105,12 @@ pub async fn run(console: &Console, args: ApplyArgs) -> anyhow::Result<()> {
         }
         let applied = apply_all(console, &plane.client, &args, &objects).await?;
         let is_placed = args.all_clusters || !args.clusters.is_empty();
+        if args.prune.prune {
+            let (selector, dry_run) = (args.selector.as_deref(), args.outcome.dry_run);
+            let pruning =
+                Pruning { client: &plane.client, known: &known, args: &args.prune, selector, dry_run, namespace };
+            pruning.run(&mut Printer::new(console, &args.outcome)?, &applied).await?;
+        }
         if is_placed && args.outcome.dry_run == DryRun::None {
             policies::apply(console, &plane, &applied, &args.clusters).await?;
         }
@@ -114,9 +121,7 @@ pub async fn run(console: &Console, args: ApplyArgs) -> anyhow::Result<()> {
 
 impl ApplyArgs {
     fn check(&self) -> anyhow::Result<()> {
-        if self.prune {
-            bail!("--prune is not supported; use `kubectl apply --prune`, or delete the objects with `delete -l`");
-        }
+        self.prune.check(self.selector.as_deref())?;
         if self.files.is_empty() {
             bail!("must specify one of -f and -k");
         }

@@ -6,13 +6,15 @@ use object::Object;
 use serde_json::Value;
 
 use super::containers::{items, write_containers, write_spread, write_template, write_tolerations, write_volumes};
-use super::several;
 use super::text::{
     conditions, controller, format_labels, format_selector, labels, labels_and_annotations, line, line_if,
     name_and_namespace, number, or_none, scalar, time,
 };
+use super::{autoscalers, networking, nodes, roles, several, storage};
 use crate::durations;
 
+/// Label of endpoint slices.
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Most endpoints of a port that are shown.
 const ENDPOINTS_SHOWN_MAX: usize = 3;
 
@@ -23,8 +25,14 @@ pub struct Related {
 }
 
 impl Related {
-    fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
         self.objects.iter().filter(move |object| object.kind() == kind)
+    }
+
+    /// The endpoint slices of a Service.
+    pub fn of_service(&self, name: &str) -> Self {
+        let is_its = |slice: &&Object| slice.label(SERVICE_NAME) == Some(name);
+        Self { objects: self.of_kind("EndpointSlice").filter(is_its).cloned().collect() }
     }
 
     /// Counts the pods of a controller by phase.
@@ -47,6 +55,8 @@ pub fn describe(object: &Object, related: &Related) -> Option<String> {
         ("v1", "Pod") => pod(&mut text, object),
         ("v1", "Service") => service(&mut text, object, related),
         ("v1", "ServiceAccount") => service_account(&mut text, object),
+        ("v1", "Node") => nodes::node(&mut text, object, related),
+        ("v1", "PersistentVolumeClaim") => storage::claim(&mut text, object, related),
         ("v1", "Namespace") => namespace(&mut text, object, related),
         ("apps/v1", "Deployment") => deployment(&mut text, object, related),
         ("apps/v1", "ReplicaSet") => replica_set(&mut text, object, related),
@@ -55,6 +65,14 @@ pub fn describe(object: &Object, related: &Related) -> Option<String> {
         ("batch/v1", "Job") => job(&mut text, object),
         ("batch/v1", "CronJob") => cron_job(&mut text, object),
         ("policy/v1", "PodDisruptionBudget") => disruption_budget(&mut text, object),
+        ("storage.k8s.io/v1", "StorageClass") => storage::class(&mut text, object),
+        ("autoscaling/v2", "HorizontalPodAutoscaler") => autoscalers::autoscaler(&mut text, object),
+        ("networking.k8s.io/v1", "Ingress") => networking::ingress(&mut text, object, related),
+        ("networking.k8s.io/v1", "NetworkPolicy") => networking::network_policy(&mut text, object),
+        ("rbac.authorization.k8s.io/v1", "Role" | "ClusterRole") => roles::role(&mut text, object),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding") => {
+            roles::role_binding(&mut text, object);
+        }
         _ => return None,
     }
     Some(text)
@@ -362,7 +380,7 @@ fn load_balancer(service: &Object) -> String {
 }
 
 /// The ready addresses of a port.
-fn endpoints(related: &Related, name: &str) -> String {
+pub fn endpoints(related: &Related, name: &str) -> String {
     let mut slices = related.of_kind("EndpointSlice").peekable();
     if slices.peek().is_none() {
         return "<none>".to_owned();

@@ -1,8 +1,13 @@
 //! `describe`: the details of an object and its events.
 
+mod autoscalers;
 mod containers;
 mod kinds;
+mod networking;
+mod nodes;
 mod related;
+mod roles;
+mod storage;
 mod text;
 
 use std::fmt::Write;
@@ -141,7 +146,9 @@ async fn described(client: &ClusterClient, object: &Object, show_events: bool) -
 
 /// kubectl shows no events of these kinds.
 fn has_events(object: &Object) -> bool {
-    !matches!((object.api_version(), object.kind()), ("v1", "Namespace"))
+    let group = object.api_version().split_once('/').map_or("", |(group, _)| group);
+    !matches!((group, object.kind()), ("", "Namespace") | ("networking.k8s.io", "NetworkPolicy"))
+        && group != "rbac.authorization.k8s.io"
 }
 
 /// Finds objects by name, by prefix, or all.

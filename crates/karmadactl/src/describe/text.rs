@@ -108,6 +108,27 @@ pub fn number(object: &Object, path: &[&str]) -> i64 {
     object.i64_at(path).unwrap_or(0)
 }
 
+/// Writes the table of conditions with their times; `observed` is the field of the first time.
+pub fn conditions_with_times(text: &mut String, object: &Object, title: &str, observed: &str) {
+    let conditions = object.items(&["status", "conditions"]);
+    if conditions.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "Conditions:\n  Type\tStatus\t{title}\tLastTransitionTime\tReason\tMessage");
+    text.push_str("  ----\t------\t-----------------\t------------------\t------\t-------\n");
+    for condition in conditions {
+        let field = |name: &str| condition[name].as_str().unwrap_or_default();
+        let (seen, changed) = (time_or_zero(field(observed)), time_or_zero(field("lastTransitionTime")));
+        let (kind, status) = (field("type"), field("status"));
+        let _ = writeln!(text, "  {kind} \t{status} \t{seen} \t{changed} \t{} \t{}", field("reason"), field("message"));
+    }
+}
+
+/// A missing time is Go's zero.
+fn time_or_zero(text: &str) -> String {
+    if text.is_empty() { "Mon, 01 Jan 0001 00:00:00 +0000".to_owned() } else { time(text) }
+}
+
 /// Writes the table of conditions of a workload.
 pub fn conditions(text: &mut String, object: &Object) {
     let conditions = object.items(&["status", "conditions"]);
