@@ -44,10 +44,13 @@ use search::Search;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use web_console::activity::RecentActivity;
+use web_console::bindings::BindingViews;
+use web_console::components::RunningComponents;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
 use web_console::history::MetricsHistory;
 use web_console::namespaces::OwnNamespaces;
 use web_console::rows::SortedRows;
+use web_console::secret_keys::SecretKeys;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::components::{self, Running, Shared};
@@ -205,6 +208,9 @@ fn handlers(
             Box::new(SortedRows),
             Box::new(OwnNamespaces),
             Box::new(joining),
+            Box::new(BindingViews),
+            Box::new(SecretKeys),
+            Box::new(RunningComponents),
         ],
         authenticators: vec![Box::new(SessionCookies { console })],
         ..Handlers::default()

@@ -21,9 +21,11 @@ use reconcile::{Clock, Fence, LeaderElection, LeaderElector, SystemClock, Term, 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use web_console::activity::RecentActivity;
+use web_console::components::RunningComponents;
 use web_console::endpoints::{ConsolePages, ConsoleTickets};
 use web_console::history::MetricsHistory;
 use web_console::rows::SortedRows;
+use web_console::secret_keys::SecretKeys;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::access::Rights;
@@ -211,6 +213,8 @@ fn handlers<L>(
             Box::new(history),
             Box::new(RecentActivity),
             Box::new(SortedRows),
+            Box::new(SecretKeys),
+            Box::new(RunningComponents),
         ],
         authenticators: vec![Box::new(SessionCookies { console })],
         mounts: vec![Box::new(PeerMount { directory: proxy.directory.clone() }), Box::new(proxy)],

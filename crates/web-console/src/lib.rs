@@ -5,6 +5,8 @@
 
 pub mod activity;
 mod assets;
+pub mod bindings;
+pub mod components;
 pub mod endpoints;
 pub mod history;
 pub mod namespaces;
@@ -13,6 +15,7 @@ mod origin;
 mod pages;
 pub mod rows;
 mod samples;
+pub mod secret_keys;
 mod session_store;
 mod sessions;
 mod tickets;

@@ -14,6 +14,8 @@ use object::query::Query;
 use object::request::{ListOptions, Verb};
 use object::{GroupVersionResource, Status};
 
+use crate::secret_keys::without_applied_values;
+
 const PATH: &str = "v1alpha1/rows";
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
@@ -54,11 +56,19 @@ impl Extension for SortedRows {
         };
         let window = window(query)?;
         // Values of Secrets are read one by one, so that each read is in the audit log as such.
-        if gvr.group.is_empty() && gvr.resource == "secrets" && window.include_object.as_deref() == Some("Object") {
+        let is_secrets = gvr.group.is_empty() && gvr.resource == "secrets";
+        if is_secrets && window.include_object.as_deref() == Some("Object") {
             return Err(Status::bad_request("includeObject must be None or Metadata for secrets"));
         }
         let target = Target { resource, namespace, name: String::new(), subresource: None };
-        let table = ordered(server.read_scope(), &request.user, &target, &selection(query)?, &window).await?;
+        let mut table = ordered(server.read_scope(), &request.user, &target, &selection(query)?, &window).await?;
+        if is_secrets {
+            table["rows"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+                .for_each(|row| without_applied_values(&mut row["object"]));
+        }
         Ok(respond::value(200, &table))
     }
 }

@@ -186,8 +186,8 @@ fn sums(text: &str) -> Vec<(String, Reading, f64)> {
     totals.chain(parts).collect()
 }
 
-/// Names of clusters and results need no escapes.
-fn label_value<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
+/// Names of clusters, controllers and results need no escapes.
+pub(crate) fn label_value<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     let mut pairs = labels.trim_end_matches('}').split(',').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value.trim_matches('"'))
 }
