@@ -94,7 +94,7 @@ function Tile({ to, label, value, of, part, total, tone, note }: TileProps) {
   return (
     <Link className="card tile" href={to}>
       <span className="label"><span>{label}</span>{note}</span>
-      <span className="value">{value}{of !== undefined && <small> / {of}</small>}</span>
+      <span className="value">{value.toLocaleString()}{of !== undefined && <small> / {of.toLocaleString()}</small>}</span>
       <Meter parts={[{ value: part, tone }]} total={total} label={label} />
     </Link>
   );
