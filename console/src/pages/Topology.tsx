@@ -9,7 +9,7 @@ import { usePrefs } from "../app/prefs";
 import { useUrlState } from "../app/urlState";
 import { t } from "../i18n";
 import { stateOf, toneOf } from "../model/cluster";
-import { type FlowMap, type FlowNode, type Grouping, REST } from "../model/flows";
+import { type Flow, type FlowMap, type FlowNode, type Grouping, REST } from "../model/flows";
 import { colourOf } from "../ui/chart";
 import { Card, Empty, Loading, PageHead, Problem, Segmented, Stale } from "../ui/parts";
 import { FleetMap } from "./FleetMap";
@@ -79,7 +79,8 @@ function Flows({ map, clusters }: { map: FlowMap; clusters: KObject[] }) {
     offsets.set(side + node.id, at + size);
     return at + size / 2;
   };
-  const order = [...map.flows].sort((a, b) => sources.findIndex((one) => one.id === a.from) - sources.findIndex((one) => one.id === b.from) || targets.findIndex((one) => one.id === a.to) - targets.findIndex((one) => one.id === b.to));
+  const isDrawn = (flow: Flow) => sources.some((one) => one.id === flow.from) && targets.some((one) => one.id === flow.to);
+  const order = map.flows.filter(isDrawn).sort((a, b) => sources.findIndex((one) => one.id === a.from) - sources.findIndex((one) => one.id === b.from) || targets.findIndex((one) => one.id === a.to) - targets.findIndex((one) => one.id === b.to));
   const choose = (id: string) => ({ onPointerEnter: () => setChosen(id), onPointerLeave: () => setChosen(""), onFocus: () => setChosen(id), onBlur: () => setChosen("") });
   return (
     <div className="flows" tabIndex={0} role="group" aria-label={t("Replicas")}>
