@@ -9,6 +9,7 @@ import (
 	_ "github.com/karmada-io/karmada/cmd/aggregated-apiserver"
 	_ "github.com/karmada-io/karmada/cmd/controller-manager"
 	_ "github.com/karmada-io/karmada/cmd/descheduler"
+	_ "github.com/karmada-io/karmada/cmd/karmada-search"
 	_ "github.com/karmada-io/karmada/cmd/karmadactl"
 	_ "github.com/karmada-io/karmada/cmd/metrics-adapter"
 	_ "github.com/karmada-io/karmada/cmd/scheduler"
