@@ -21,13 +21,27 @@ pub fn is_pull(cluster: &Object) -> bool {
 pub struct AccessStrategy;
 
 impl Strategy for AccessStrategy {
+    /// The first versions had one address.
+    fn default(&self, object: &mut Object) {
+        let former = object.str_at(&["spec", "email"]).to_owned();
+        if object.kind() != "User" || former.is_empty() {
+            return;
+        }
+        let mut emails = object.items(&["spec", "emails"]).to_vec();
+        if !emails.iter().any(|email| *email == former.as_str()) {
+            emails.push(former.into());
+        }
+        object.set(&["spec", "emails"], emails);
+        object.remove(&["spec", "email"]);
+    }
+
     fn validate_create(&self, object: &Object) -> Vec<FieldError> {
         match object.kind() {
             "Binding" => binding_problems(object),
             "Role" => role_problems(object),
             "Folder" => folder_problems(object),
             "ManagedCluster" => cluster_problems(object),
-            "User" | "Group" => subject_problems(object),
+            "User" | "Group" => [subject_problems(object), email_problems(object)].concat(),
             "Webhook" => webhook_problems(object),
             _ => Vec::new(),
         }
@@ -113,6 +127,24 @@ fn subject_problems(subject: &Object) -> Vec<FieldError> {
         return vec![FieldError::invalid(path, subject.name(), "must not begin with system: or flotilla:")];
     }
     Vec::new()
+}
+
+/// The longest address that mail can be sent to.
+const EMAIL_BYTES_MAX: usize = 254;
+
+/// Returns true for an address as issuers of tokens write it.
+fn is_email(text: &str) -> bool {
+    let is_plain = text.len() <= EMAIL_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain && text.rsplit_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty())
+}
+
+fn email_problems(user: &Object) -> Vec<FieldError> {
+    let emails = user.items(&["spec", "emails"]).iter().enumerate();
+    let wrong = emails.filter(|(_, email)| !email.as_str().is_some_and(is_email));
+    let error = |(at, email): (usize, &serde_json::Value)| {
+        FieldError::invalid(spec("emails").index(at), email.clone(), "must be an e-mail address")
+    };
+    wrong.map(error).collect()
 }
 
 /// Events that a webhook can receive.
@@ -213,6 +245,10 @@ mod tests {
         check(&crate::BINDINGS, system, "must not begin with system:");
         check(&crate::FOLDERS, json!({"parent": "x"}), "its own parent");
         check(&crate::MANAGED_CLUSTERS, json!({}), "kubeconfig of the cluster");
+        check(&crate::USERS, json!({"emails": ["ann@example.com", "a.b+c@d"]}), "");
+        for wrong in ["ann", "@example.com", "ann@", "ann @example.com", "ann\n@example.com"] {
+            check(&crate::USERS, json!({"emails": [wrong]}), "spec.emails[0]");
+        }
         let secret = json!({"namespace": "a", "name": "b"});
         check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull", "instances": ["east"]}), "");
         check(&crate::MANAGED_CLUSTERS, json!({"mode": "Pull", "secretRef": secret}), "not for pull clusters");
@@ -226,5 +262,19 @@ mod tests {
         check(&crate::WEBHOOKS, webhook("https://b/", json!(["logins"])), "must be one of registrations");
         check(&crate::WEBHOOKS, json!({"url": "https://b/"}), "signs deliveries");
         check(&crate::MANAGED_CLUSTERS, json!({"secretRef": secret}), "");
+    }
+
+    #[test]
+    fn the_former_address_of_a_user_is_one_of_its_addresses() {
+        let check = |spec: Value, expected: Value| {
+            let mut user = crate::USERS.object("", "ann");
+            user.set(&["spec"], spec);
+            AccessStrategy.default(&mut user);
+            assert_eq!(user.get(&["spec"]), Some(&expected));
+        };
+        check(json!({"email": "a@b"}), json!({"emails": ["a@b"]}));
+        check(json!({"email": "a@b", "emails": ["a@b", "c@d"]}), json!({"emails": ["a@b", "c@d"]}));
+        check(json!({"emails": ["c@d"]}), json!({"emails": ["c@d"]}));
+        check(json!({}), json!({}));
     }
 }

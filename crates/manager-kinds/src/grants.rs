@@ -85,6 +85,8 @@ pub struct GrantObjects {
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     pub name: String,
+    /// The User object that has the name as an e-mail address.
+    pub account: Option<String>,
     pub groups: BTreeSet<String>,
     /// Holds all rights without a binding.
     pub is_master: bool,
@@ -209,22 +211,33 @@ impl GrantObjects {
         })
     }
 
+    /// Returns the only User object with an e-mail address. Of an address that two users have, neither gets the rights.
+    pub fn account_of(users: &[Arc<Object>], name: &str) -> Option<String> {
+        let mut found = users.iter().filter(|user| has_email(user, name));
+        let only = found.next().filter(|user| user.name() != name)?;
+        found.next().is_none().then(|| only.name().to_owned())
+    }
+
     fn bindings_of<'a>(&'a self, caller: &'a Caller, now: Timestamp) -> impl Iterator<Item = &'a Object> {
-        let local: BTreeSet<&str> = self
-            .groups
-            .iter()
-            .filter(|group| group.items(&["spec", "members"]).iter().any(|member| member == caller.name.as_str()))
-            .map(|group| group.name())
-            .collect();
+        let is_caller = |name: &str| name == caller.name || caller.account.as_deref() == Some(name);
+        let is_member = |member: &Value| member.as_str().is_some_and(is_caller);
+        let groups = self.groups.iter().filter(|group| group.items(&["spec", "members"]).iter().any(is_member));
+        let local: BTreeSet<&str> = groups.map(|group| group.name()).collect();
         self.bindings.iter().map(|binding| &**binding).filter(move |binding| {
             let name = binding.str_at(&["spec", "subject", "name"]);
-            let is_caller = match binding.str_at(&["spec", "subject", "kind"]) {
-                "User" => name == caller.name,
+            let is_subject = match binding.str_at(&["spec", "subject", "kind"]) {
+                "User" => is_caller(name),
                 _ => caller.groups.contains(name) || local.contains(name),
             };
-            is_caller && !binding.is_deleting() && !has_expired(binding, now)
+            is_subject && !binding.is_deleting() && !has_expired(binding, now)
         })
     }
+}
+
+/// Returns true if an e-mail address is one of a user's. Case does not matter.
+pub fn has_email(user: &Object, email: &str) -> bool {
+    let emails = user.items(&["spec", "emails"]).iter().filter_map(Value::as_str);
+    email.contains('@') && emails.into_iter().any(|own| own.eq_ignore_ascii_case(email))
 }
 
 fn has_expired(binding: &Object, now: Timestamp) -> bool {
@@ -315,7 +328,8 @@ mod tests {
     /// Expects the role of ann on the instances east and west, and her namespaces in west.
     #[track_caller]
     fn check(bindings: &[Value], east: Option<InstanceRole>, west: Option<InstanceRole>, namespaces: &str) {
-        let caller = Caller { name: "ann".into(), groups: ["oidc:dev".to_owned()].into(), is_master: false };
+        let groups = ["oidc:dev".to_owned()].into();
+        let caller = Caller { name: "ann".into(), groups, ..Caller::default() };
         let now = "2026-06-01T00:00:00Z".parse().expect("a time");
         let objects = objects(bindings);
         assert_eq!(objects.instance_access(&caller, "east", now).role, east, "{bindings:?}");
@@ -364,5 +378,36 @@ mod tests {
         check(&[expiring("2026-07-01T00:00:00Z")], Some(InstanceRole::Edit), None, "");
         check(&[expiring("2026-05-01T00:00:00Z")], None, None, "");
         check(&[expiring("tomorrow")], None, None, "");
+    }
+
+    #[test]
+    fn an_e_mail_address_stands_for_the_only_user_who_has_it() {
+        let user = |name: &str, emails: Value| object(&crate::USERS, name, json!({"emails": emails}));
+        let users = [
+            user("ann", json!(["ann@example.com", "shared@example.com"])),
+            user("bob", json!(["shared@example.com"])),
+            user("eve@example.com", json!(["eve@example.com"])),
+        ];
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(GrantObjects::account_of(&users, name).as_deref(), expected, "{name}");
+        };
+        check("ann@example.com", Some("ann"));
+        check("Ann@Example.com", Some("ann"));
+        check("shared@example.com", None);
+        check("eve@example.com", None);
+        check("ann", None);
+        let now = "2026-06-01T00:00:00Z".parse().expect("a time");
+        let objects = objects(&[
+            binding_spec("User", "ann", "view", json!({"instance": "east"})),
+            binding_spec("Group", "sre", "edit", json!({"instance": "west"})),
+        ]);
+        let caller = |account: Option<&str>| Caller {
+            name: "ann@example.com".into(),
+            account: account.map(str::to_owned),
+            ..Caller::default()
+        };
+        assert_eq!(objects.instance_access(&caller(Some("ann")), "east", now).role, Some(InstanceRole::View));
+        assert_eq!(objects.instance_access(&caller(Some("ann")), "west", now).role, Some(InstanceRole::Edit));
+        assert_eq!(objects.instance_access(&caller(None), "east", now).role, None);
     }
 }

@@ -3,9 +3,11 @@
 use cluster_client::ClusterClient;
 use jiff::Timestamp;
 use manager_kinds::grants::{Caller, GrantObjects, InstanceAccess, PlatformRole};
+use object::Object;
 use object::request::User;
-use reconcile::{Mirror, MirrorSpec, ObjectKey, Subscription};
+use reconcile::{Index, Mirror, MirrorSpec, ObjectKey, Subscription};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -20,19 +22,27 @@ pub struct Rights {
     workspaces: Mirror,
     folders: Mirror,
     users: Mirror,
+    /// The users by their e-mail addresses in lower case.
+    by_email: Index<String>,
 }
 
 impl Rights {
     pub fn start(client: &ClusterClient, cancel: &CancellationToken) -> Self {
         let mirror =
             |resource: &api::Resource| Mirror::start(client.clone(), MirrorSpec::new(&resource.gvr()), cancel.clone());
+        let users = mirror(&manager_kinds::USERS);
+        let by_email = users.index(|user| {
+            let emails = user.items(&["spec", "emails"]).iter().filter_map(|email| email.as_str());
+            emails.map(str::to_lowercase).collect()
+        });
         Self {
             bindings: mirror(&manager_kinds::BINDINGS),
             roles: mirror(&manager_kinds::ROLES),
             groups: mirror(&manager_kinds::GROUPS),
             workspaces: mirror(&manager_kinds::WORKSPACES),
             folders: mirror(&manager_kinds::FOLDERS),
-            users: mirror(&manager_kinds::USERS),
+            users,
+            by_email,
         }
     }
 
@@ -52,10 +62,29 @@ impl Rights {
         }
     }
 
-    /// Returns true for users that an administrator has disabled.
+    /// Returns true for users that an administrator has disabled, by name or by an e-mail address.
     pub fn is_disabled(&self, user: &str) -> bool {
-        let found = self.users.get(&ObjectKey::new("", user));
-        found.is_some_and(|user| user.bool_at(&["spec", "disabled"]) == Some(true))
+        let is_off = |user: &Arc<Object>| user.bool_at(&["spec", "disabled"]) == Some(true);
+        self.users.get(&ObjectKey::new("", user)).is_some_and(|user| is_off(&user))
+            || self.users_with_email(user).iter().any(is_off)
+    }
+
+    fn users_with_email(&self, email: &str) -> Vec<Arc<Object>> {
+        if email.contains('@') { self.by_email.list(&email.to_lowercase()) } else { Vec::new() }
+    }
+
+    /// Returns the User object that has the name of a caller as an e-mail address, as OIDC issuers name users.
+    fn account_of(&self, user: &str) -> Option<String> {
+        GrantObjects::account_of(&self.users_with_email(user), user)
+    }
+
+    /// Returns the UID of the User object of a caller, by name or by an e-mail address.
+    pub fn account_uid(&self, user: &str) -> Option<String> {
+        self.user_uid(user).or_else(|| self.user_uid(&self.account_of(user)?))
+    }
+
+    fn caller(&self, user: &User) -> Caller {
+        identity::caller(user, self.account_of(&user.name))
     }
 
     /// Returns the UID of a user's object, if the user has one.
@@ -68,8 +97,21 @@ impl Rights {
     pub fn subjects_of(&self, role: &str, now: Timestamp) -> BTreeSet<(String, String)> {
         let objects = self.objects();
         let mut subjects = objects.platform_subjects(role, now);
+        // Callers whose name is an address of the user have its rights too.
+        let emails: Vec<_> = self.users.list().iter().flat_map(|user| self.emails_of(user, &subjects)).collect();
+        subjects.extend(emails);
         subjects.retain(|(kind, name)| kind != "User" || !self.is_disabled(name));
         subjects
+    }
+
+    /// The addresses of a user that is one of the subjects, as far as no other user has them.
+    fn emails_of(&self, user: &Object, subjects: &BTreeSet<(String, String)>) -> Vec<(String, String)> {
+        if !subjects.contains(&("User".to_owned(), user.name().to_owned())) {
+            return Vec::new();
+        }
+        let emails = user.items(&["spec", "emails"]).iter().filter_map(|email| email.as_str());
+        let own = emails.filter(|email| self.account_of(email).as_deref() == Some(user.name()));
+        own.map(|email| ("User".to_owned(), email.to_owned())).collect()
     }
 
     /// The workspaces.
@@ -93,12 +135,12 @@ impl Rights {
         if self.is_disabled(&user.name) {
             return BTreeSet::new();
         }
-        self.objects().platform_roles(&identity::caller(user), Timestamp::now())
+        self.objects().platform_roles(&self.caller(user), Timestamp::now())
     }
 
     /// Returns true for users with the role admin on an instance, a workspace or a folder.
     pub fn is_some_admin(&self, user: &User) -> bool {
-        !self.is_disabled(&user.name) && self.objects().is_some_admin(&identity::caller(user), Timestamp::now())
+        !self.is_disabled(&user.name) && self.objects().is_some_admin(&self.caller(user), Timestamp::now())
     }
 
     /// Returns the rights of a user on an instance, by the name in its path.
@@ -106,7 +148,7 @@ impl Rights {
         if self.is_disabled(&user.name) {
             return InstanceAccess::default();
         }
-        let caller: Caller = identity::caller(user);
+        let caller: Caller = self.caller(user);
         self.objects().instance_access(&caller, instance, Timestamp::now())
     }
 }

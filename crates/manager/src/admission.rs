@@ -174,7 +174,7 @@ impl Admission for GrantRules {
                 let name = attributes.name_in_refusals(Some(object));
                 is_privileged_subject(scope.resources, &[("Group", name)]).await?
             }
-            "User" => is_privileged_user(scope.resources, attributes.name_in_refusals(Some(object))).await?,
+            "User" => is_privileged_account(scope.resources, attributes, object).await?,
             _ => false,
         };
         if !is_privileged {
@@ -195,6 +195,22 @@ async fn is_privileged_role(resources: Resources<'_>, name: &str) -> Result<bool
     let Some(roles) = resources.registry.find(ROLES.group, ROLES.version, ROLES.plural) else { return Ok(false) };
     let role = resources.objects.get(&roles.key("", name)).await?;
     Ok(role.is_some_and(|role| PRIVILEGED.contains(&role.object.str_at(&["spec", "grants"]))))
+}
+
+/// An account stands for its name and for its e-mail addresses, before and after the write.
+async fn is_privileged_account(
+    resources: Resources<'_>,
+    attributes: &Attributes<'_>,
+    user: &Object,
+) -> Result<bool, Status> {
+    let emails = [Some(user), attributes.old].into_iter().flatten().flat_map(|user| user.items(&["spec", "emails"]));
+    let names = emails.filter_map(|email| email.as_str());
+    for name in names.chain([attributes.name_in_refusals(Some(user))]) {
+        if is_privileged_user(resources, name).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns true for a user that a Binding gives a privileged role, directly or as a member of a local group.

@@ -15,10 +15,10 @@ fn is_reserved(group: &str) -> bool {
     group.starts_with("system:") || group.starts_with("flotilla:")
 }
 
-/// Returns a caller as bindings name it.
-pub fn caller(user: &User) -> Caller {
+/// Returns a caller as bindings name it. Its account is the User object that has its name as an e-mail address.
+pub fn caller(user: &User, account: Option<String>) -> Caller {
     let groups: BTreeSet<String> = user.groups.iter().filter(|group| !is_reserved(group)).cloned().collect();
-    Caller { name: user.name.clone(), groups, is_master: user.is_master() }
+    Caller { name: user.name.clone(), account, groups, is_master: user.is_master() }
 }
 
 /// Returns the user for requests to an instance: its name and groups, without any group that grants rights by itself, and one
