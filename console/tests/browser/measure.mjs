@@ -86,8 +86,8 @@ const changeOf = (index) =>
 /** A workload in all clusters, which the changes scale. */
 async function deployMeasured() {
   const labels = { app: "measured" };
-  const deployment = { metadata: { name: "measured", labels }, spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers: [{ name: "web", image: "registry.k8s.io/nginx:1.27" }] } } } };
-  const policy = { metadata: { name: "measured" }, spec: { resourceSelectors: [{ apiVersion: "apps/v1", kind: "Deployment", name: "measured" }], placement: { replicaScheduling: { replicaSchedulingType: "Divided", replicaDivisionPreference: "Weighted" } } } };
+  const deployment = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "measured", labels }, spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers: [{ name: "web", image: "registry.k8s.io/nginx:1.27" }] } } } };
+  const policy = { apiVersion: "policy.karmada.io/v1alpha1", kind: "PropagationPolicy", metadata: { name: "measured" }, spec: { resourceSelectors: [{ apiVersion: "apps/v1", kind: "Deployment", name: "measured" }], placement: { replicaScheduling: { replicaSchedulingType: "Divided", replicaDivisionPreference: "Weighted" } } } };
   for (const [path, body] of [["/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies", policy], ["/apis/apps/v1/namespaces/default/deployments", deployment]]) {
     const { code } = await visitor.api("POST", path, body);
     if (![201, 409].includes(code)) throw new Error(`${path}: ${code}`);

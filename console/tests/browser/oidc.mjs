@@ -13,8 +13,14 @@ async function signIn(page, user) {
   await page.getByRole("button", { name: "Continue" }).click();
 }
 
+/** The page asks who is signed in, before and after a sign-in. */
+const NOT_SIGNED_IN = [401, /^\/console\/api\/session$/];
+/** The user has no role. */
+const NO_ROLE = [403, /^\/api\/v1\/namespaces$/];
+
 async function first() {
   const page = await visitor.enter();
+  visitor.expect(NOT_SIGNED_IN, NO_ROLE);
   await page.goto(`${origin}/console/access?tab=mine`);
   await page.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).waitFor();
   await visitor.shoot("sign-in-oidc");
@@ -40,8 +46,11 @@ async function first() {
 
 async function second() {
   const page = await visitor.enter({ storageState: CONSOLE_STATE });
+  // The session from before the restart is still one; it ends with the sign-out.
+  visitor.expect(NO_ROLE);
   await page.goto(`${origin}/console/access?tab=mine`);
   await page.getByText(`${CONSOLE_ISSUER}#ann`).first().waitFor();
+  visitor.expect(NOT_SIGNED_IN);
   await page.getByRole("button", { name: "Account" }).click();
   await page.getByRole("menuitem", { name: "Sign out" }).click();
   await page.getByRole("button", { name: /^Sign in with 127\.0\.0\.1/ }).waitFor();
@@ -54,6 +63,7 @@ async function second() {
 
 await attempt(visitor, "oidc", process.argv[2] === "again" ? second : first, 1);
 await visitor.browser.close();
+visitor.faults.push(...visitor.missing());
 // Going to the issuer is what the sign-in does.
 const faults = visitor.faults.filter((fault) => !/^(foreign request|console):/.test(fault) || !fault.includes(CONSOLE_ISSUER));
 for (const fault of new Set(faults)) console.log(fault);
