@@ -13,6 +13,7 @@ use apiserver::cache::Entry;
 use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
 use apiserver::request::{ListSelection, RequestInfo};
 use apiserver::respond::{self, Body};
+use apiserver::served_resources::Resource;
 use apiserver::server::Server;
 use apiserver::verbs::Target;
 use apiserver::verbs::list::list;
@@ -56,14 +57,15 @@ impl Extension for BindingViews {
         if request.incoming.method != Method::GET {
             return Err(Status::new(405, "MethodNotAllowed", "read bindings with GET"));
         }
-        let readable = ReadableBindings::gather(server, &request).await?;
         let query = &request.incoming.query;
+        let filter = BindingFilter::parse(query)?;
+        let readable = ReadableBindings::gather(server, &request, &filter).await?;
         let path = &request.incoming.info.path;
         let mut answer = match path.strip_prefix(EXTENSIONS_PATH).unwrap_or_default() {
             SUMMARY => readable.summary().await,
             FAILOVERS => readable.failovers(query).await?,
             FLOWS => readable.flows(query).await?,
-            _ => readable.window(query).await?,
+            _ => readable.window(query, &filter).await?,
         };
         answer["metadata"] = json!({"resourceVersion": readable.revision.to_string()});
         answer["unread"] = json!(readable.unread);
@@ -80,7 +82,7 @@ struct ReadableBindings {
 }
 
 impl ReadableBindings {
-    async fn gather(server: &Arc<Server>, request: &ExtensionRequest) -> Result<Self, Status> {
+    async fn gather(server: &Arc<Server>, request: &ExtensionRequest, filter: &BindingFilter) -> Result<Self, Status> {
         let namespace = request.incoming.query.get("namespace").unwrap_or_default();
         let mut all = Self { entries: Vec::new(), revision: 0, unread: Vec::new() };
         for kind in [RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS] {
@@ -99,12 +101,19 @@ impl ReadableBindings {
                 }
                 verdict => verdict?,
             }
-            let target = Target { resource, namespace: namespace.to_owned(), name: String::new(), subresource: None };
-            let everything = ListSelection::of(ListOptions::default())?;
-            let listed = list(server.resources().objects, &target, &everything).await?;
+            let (entries, revision) = match filter.keys(kind.namespaced) {
+                Some(keys) => find(&resource, namespace, keys).await?,
+                None => {
+                    let namespace = namespace.to_owned();
+                    let target = Target { resource, namespace, name: String::new(), subresource: None };
+                    let everything = ListSelection::of(ListOptions::default())?;
+                    let listed = list(server.resources().objects, &target, &everything).await?;
+                    (listed.entries, listed.revision)
+                }
+            };
             // A watch from the lower version misses nothing.
-            all.revision = if all.revision == 0 { listed.revision } else { all.revision.min(listed.revision) };
-            all.entries.extend(listed.entries);
+            all.revision = if all.revision == 0 { revision } else { all.revision.min(revision) };
+            all.entries.extend(entries);
         }
         Ok(all)
     }
@@ -137,8 +146,7 @@ impl ReadableBindings {
     }
 
     /// The bindings that match the query, by namespace and name.
-    async fn window(&self, query: &Query) -> Result<Value, Status> {
-        let filter = BindingFilter::parse(query)?;
+    async fn window(&self, query: &Query, filter: &BindingFilter) -> Result<Value, Status> {
         let (offset, limit) =
             (number(query, "offset", 0, usize::MAX)?, number(query, "limit", LIMIT_DEFAULT, LIMIT_MAX)?);
         let (mut matching, mut items) = (0, Vec::new());
@@ -154,6 +162,14 @@ impl ReadableBindings {
         .await;
         Ok(json!({"items": items, "matching": matching, "total": self.entries.len()}))
     }
+}
+
+/// The objects with these keys, of one namespace or of all.
+async fn find(resource: &Resource, namespace: &str, keys: Vec<String>) -> Result<(Vec<Arc<Entry>>, u64), Status> {
+    resource.cache.fresh().await?;
+    let is_inside = |key: &String| namespace.is_empty() || key.split_once('/').is_some_and(|(own, _)| own == namespace);
+    let entries = keys.iter().filter(|key| is_inside(key)).filter_map(|key| resource.cache.get(key)).collect();
+    Ok((entries, resource.cache.revision()))
 }
 
 fn number(query: &Query, name: &str, default: usize, max: usize) -> Result<usize, Status> {

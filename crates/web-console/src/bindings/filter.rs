@@ -1,7 +1,8 @@
 //! Which bindings a page asks for.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
+use api::names::binding_name;
 use api::policy::{ANNOTATION_CLUSTER_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAME, ANNOTATION_PROPAGATION_NAMESPACE};
 use object::query::Query;
 use object::{Object, Status};
@@ -16,18 +17,33 @@ pub struct BindingFilter {
     /// As [`policy_of`] names it.
     policy: String,
     /// As [`subject_of`] names them.
-    subjects: HashSet<String>,
+    subjects: BTreeSet<String>,
     is_leaving: bool,
 }
 
 impl BindingFilter {
     pub fn parse(query: &Query) -> Result<Self, Status> {
         let text = |name: &str| query.get(name).unwrap_or_default().to_owned();
-        let subjects: HashSet<String> = query.all("subject").map(str::to_owned).collect();
+        let subjects: BTreeSet<String> = query.all("subject").map(str::to_owned).collect();
         if subjects.len() > SUBJECTS_MAX {
             return Err(Status::bad_request(format!("at most {SUBJECTS_MAX} subjects can be asked for at a time")));
         }
         Ok(Self { cluster: text("cluster"), policy: text("policy"), subjects, is_leaving: query.flag("leaving") })
+    }
+
+    /// The keys in the cache of the bindings of the templates that are asked for, or nothing if any template will do.
+    pub fn keys(&self, in_namespaces: bool) -> Option<Vec<String>> {
+        let key = |subject: &String| {
+            let mut parts = subject.splitn(3, '/');
+            let (kind, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
+            let binding = binding_name(kind, name);
+            match (in_namespaces, namespace) {
+                (false, "") => Some(binding),
+                (true, namespace) if !namespace.is_empty() => Some(format!("{namespace}/{binding}")),
+                _ => None,
+            }
+        };
+        (!self.subjects.is_empty()).then(|| self.subjects.iter().filter_map(key).collect())
     }
 
     pub fn matches(&self, binding: &Object) -> bool {
@@ -99,6 +115,15 @@ mod tests {
         check("subject=Deployment/shop/other", false);
         check("leaving=true&cluster=m1", true);
         check("leaving=true&cluster=m2", false);
+    }
+
+    #[test]
+    fn bindings_of_templates_are_found_by_their_names() {
+        let filter = |query: &str| BindingFilter::parse(&Query::parse(query)).expect("a filter");
+        let some = filter("subject=Deployment/shop/web&subject=ClusterRole//system:view&subject=broken");
+        assert_eq!(some.keys(true), Some(vec!["shop/web-deployment".to_owned()]));
+        assert_eq!(some.keys(false), Some(vec!["system.view-clusterrole".to_owned()]));
+        assert_eq!(filter("cluster=m1").keys(true), None);
     }
 
     #[test]
