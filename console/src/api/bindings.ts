@@ -1,7 +1,8 @@
 // Totals and failovers of all bindings, counted by the server.
 
 import { useQueries } from "@tanstack/react-query";
-import { useEffect, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { subjectKey } from "../model/binding";
 import { type BindingSummary, summarize } from "../model/bindingSummary";
 import type { Moves } from "../model/failover";
 import { type FlowMap, flowMap, type Grouping } from "../model/flows";
@@ -48,17 +49,37 @@ export function useFlows(by: Grouping, namespace = ""): Followed<FlowMap> {
 }
 
 const SUBJECTS_REFRESH_MS = 4_000;
+/** Rows whose bindings are asked for at a time. */
+const BLOCK = 25;
 
-/** The bindings of these templates (`KIND/NAMESPACE/NAME`), for lists that show a part of many; each list is one request. */
-export function useBindingsOf(subjects: string[][]): KObject[] {
+interface Named {
+  metadata: Meta;
+}
+
+/** The loaded rows of the blocks in view. */
+function blocksOf<T>(rows: (T | undefined)[], [from, to]: [number, number]): T[][] {
+  return Array.from({ length: to - from + 1 }, (_, index) => rows.slice((from + index) * BLOCK, (from + index + 1) * BLOCK).filter((row) => row !== undefined)).filter((some) => some.length > 0);
+}
+
+/** The bindings of the rows that a table shows, for lists that are too long to follow all; no kind asks for none. `show` is for the table. */
+export function useBindingsInView<T extends Named>(kind: string, namespace: string, rows: (T | undefined)[], load?: (first: number, last: number) => void) {
+  const [blocks, setBlocks] = useState<[number, number]>([0, 1]);
+  const show = useCallback((first: number, last: number) => {
+    load?.(first, last);
+    const next: [number, number] = [Math.floor(first / BLOCK), Math.floor(last / BLOCK)];
+    setBlocks((before) => (before.join() === next.join() ? before : next));
+  }, [load]);
+  const subjects = kind ? blocksOf(rows, blocks).map((some) => some.map(({ metadata }) => subjectKey(kind, metadata.namespace, metadata.name))) : [];
   const answers = useQueries({
     queries: subjects.map((some) => ({
-      queryKey: ["bindings-of", some],
-      queryFn: () => getJson<{ items: KObject[] }>(`${PATH}?limit=500${some.map((one) => `&subject=${encodeURIComponent(one)}`).join("")}`),
-      refetchInterval: SUBJECTS_REFRESH_MS,
+      queryKey: ["bindings-of", namespace, some],
+      queryFn: () => getJson<{ items: KObject[] }>(`${PATH}${query({ limit: 500, namespace })}${some.map((one) => `&subject=${encodeURIComponent(one)}`).join("")}`),
+      // Not where the user may not read bindings, or the control plane does not know the request.
+      refetchInterval: ({ state }: { state: { error: Error | null } }) => (state.error ? (false as const) : SUBJECTS_REFRESH_MS),
       gcTime: SUBJECTS_REFRESH_MS,
       retry: false,
     })),
   });
-  return useMemo(() => answers.flatMap((answer) => answer.data?.items ?? []), [answers.map((answer) => answer.dataUpdatedAt).join()]);
+  const further = useMemo(() => answers.flatMap((answer) => answer.data?.items ?? []), [answers.map((answer) => answer.dataUpdatedAt).join()]);
+  return { show, further };
 }

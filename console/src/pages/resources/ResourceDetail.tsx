@@ -15,6 +15,7 @@ import { t } from "../../i18n";
 import { bindingNameOf, perCluster, policyOf, reasonOf, stateOfBinding, toneOfBinding } from "../../model/binding";
 import { policyKey } from "../../model/bindingSummary";
 import { subjectOf } from "../../model/links";
+import { hasPlacement } from "../../model/placement";
 import { ClusterChips } from "../../ui/clusterChips";
 import { ObjectLink } from "../../ui/objectLink";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, PageHead, Problem, Stale, Tabs } from "../../ui/parts";
@@ -34,14 +35,12 @@ export default function ResourceDetail({ slug, namespace, name }: { slug: string
   return <Detail resource={resource} namespace={namespace} name={decodeURIComponent(name)} />;
 }
 
-const HAS_NO_PLACEMENT = /^(work|policy|cluster|search|config|apps)\.karmada\.io$|^events\.k8s\.io$|authorization|coordination/;
-
 function Detail({ resource, namespace, name }: { resource: Resource; namespace?: string; name: string }) {
   const secret = isSecrets(resource);
   const whole = useLiveObject(pathOf(resource, namespace), secret ? undefined : name);
   const masked = useMaskedSecret(namespace ?? "", secret ? name : undefined);
   const live = secret ? masked : whole;
-  const placed = !HAS_NO_PLACEMENT.test(resource.group) && resource.kind !== "Event";
+  const placed = hasPlacement(resource);
   const bindingsPath = pathOf(resource.namespaced ? BINDINGS : CLUSTER_BINDINGS, namespace);
   const { object: binding } = useLiveObject(bindingsPath, placed ? bindingNameOf(resource.kind, name) : undefined);
   const [tab, setTab] = useUrlState("tab", "summary");

@@ -1,12 +1,17 @@
 // The list of any kind, with the columns the server prints.
 
+import { useMemo } from "react";
 import { Link } from "wouter";
+import { useBindingsInView } from "../../api/bindings";
 import type { Column, Row } from "../../api/live";
-import { slugOf, useResource } from "../../api/resources";
+import { apiVersionOf, BINDINGS, findByKind, slugOf, useDiscovery, useResource } from "../../api/resources";
 import { useRows } from "../../api/rows";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
+import { indexBySubject, perCluster, subjectKey } from "../../model/binding";
+import { hasPlacement } from "../../model/placement";
+import { ClusterChips } from "../../ui/clusterChips";
 import { Age, Empty, Loading, PageHead, Problem, Stale } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 
@@ -24,6 +29,14 @@ function cellOf(row: Row, column: Column, index: number) {
   return text ? <span title={text}>{text}</span> : <Age at={String(value)} />;
 }
 
+const columnOf = ({ column, index }: { column: Column; index: number }): TableColumn<Row> => ({
+  id: column.name,
+  title: t(titleOf(column)),
+  width: widthOf(column),
+  cell: (row) => cellOf(row, column, index),
+  sort: (row) => (isAge(column) ? -Date.parse(row.metadata.creationTimestamp ?? "") : typeof row.cells[index] === "number" ? (row.cells[index] as number) : String(row.cells[index] ?? "")),
+});
+
 export default function ResourceList({ slug }: { slug: string }) {
   const { resource, error, pending } = useResource(slug);
   const { namespace } = usePrefs();
@@ -31,19 +44,20 @@ export default function ResourceList({ slug }: { slug: string }) {
   const [labelSelector, setLabelSelector] = useUrlState("labels", "");
   const [sort] = useUrlState("sort", "");
   const live = useRows(resource ? { resource, namespace, labelSelector: labelSelector || undefined, contains: filter, sort } : undefined);
+  const discovery = useDiscovery();
+  // A manager has no bindings.
+  const placed = resource !== undefined && hasPlacement(resource) && findByKind(discovery.data, apiVersionOf(BINDINGS), BINDINGS.kind) !== undefined;
+  const { show, further } = useBindingsInView(placed ? resource.kind : "", resource?.namespaced ? namespace : "", live.rows, live.show);
+  const bySubject = useMemo(() => indexBySubject(further), [further]);
   if (pending) return <><PageHead title={slug.split("~")[2] ?? slug} /><Loading /></>;
   if (!resource) return <><PageHead title={slug.split("~")[2] ?? slug} /><section className="card">{error ? <Problem error={error} /> : <Empty title={t("The control plane does not serve this kind")} />}</section></>;
   const shown = live.columns.map((column, index) => ({ column, index })).filter(({ column }) => column.priority === 0 && column.name !== "Name");
   const columns: TableColumn<Row>[] = [
     { id: "name", title: t("Name"), width: "minmax(200px, 2fr)", cell: (row) => row.metadata.name, sort: (row) => row.metadata.name },
     ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row: Row) => row.metadata.namespace, sort: (row: Row) => row.metadata.namespace ?? "" }] : []),
-    ...shown.map(({ column, index }) => ({
-      id: column.name,
-      title: t(titleOf(column)),
-      width: widthOf(column),
-      cell: (row: Row) => cellOf(row, column, index),
-      sort: (row: Row) => (isAge(column) ? -Date.parse(row.metadata.creationTimestamp ?? "") : typeof row.cells[index] === "number" ? (row.cells[index] as number) : String(row.cells[index] ?? "")),
-    })),
+    ...shown.filter(({ column }) => !isAge(column)).map(columnOf),
+    ...(further.length > 0 ? [{ id: "clusters", title: t("Clusters"), width: "minmax(220px, 2fr)", cell: (row: Row) => <ClusterChips clusters={perCluster(bySubject.get(subjectKey(resource.kind, row.metadata.namespace, row.metadata.name)))} max={3} /> }] : []),
+    ...shown.filter(({ column }) => isAge(column)).map(columnOf),
   ];
   return (
     <>
@@ -57,7 +71,7 @@ export default function ResourceList({ slug }: { slug: string }) {
       </div>
       <DataTable
         label={resource.kind}
-        live={live}
+        live={live.show ? { ...live, show } : live}
         rows={live.rows}
         columns={columns}
         rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`}

@@ -1,8 +1,8 @@
 // Workloads of every kind with their replicas by cluster.
 
-import { useCallback, useMemo, useState } from "react";
+import { useMemo } from "react";
 import { Link } from "wouter";
-import { useBindingsOf } from "../../api/bindings";
+import { useBindingsInView } from "../../api/bindings";
 import { type Row, useLive } from "../../api/live";
 import { BINDINGS, pathOf, slugOf, WORKLOADS } from "../../api/resources";
 import { useRows } from "../../api/rows";
@@ -16,9 +16,6 @@ import { ClusterChips } from "../../ui/clusterChips";
 import { Age, Badge, Empty, PageHead, Segmented, Stale } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 
-/** Rows whose bindings are asked for at a time, where there are too many bindings to follow all. */
-const BLOCK = 25;
-
 export default function Workloads() {
   const { namespace } = usePrefs();
   const [kind, setKind] = useUrlState("kind", "Deployment");
@@ -28,15 +25,7 @@ export default function Workloads() {
   const live = useRows({ resource, namespace, contains: filter, sort: serverOrder(resource.kind, order), whole: true });
   const bindings = useLive({ path: pathOf(BINDINGS, namespace), limit: 1000 });
   const rows = useMemo(() => live.rows.map((row: Row | undefined) => row?.object), [live.rows]);
-  const [blocks, setBlocks] = useState<[number, number]>([0, 1]);
-  const { show: load } = live;
-  const show = useCallback((first: number, last: number) => {
-    load?.(first, last);
-    const next: [number, number] = [Math.floor(first / BLOCK), Math.floor(last / BLOCK)];
-    setBlocks((before) => (before.join() === next.join() ? before : next));
-  }, [load]);
-  const subjects = bindings.hasMore ? blocksOf(rows, blocks).map((some) => some.map(({ metadata }) => subjectKey(resource.kind, metadata.namespace, metadata.name))) : [];
-  const further = useBindingsOf(subjects);
+  const { show, further } = useBindingsInView(bindings.hasMore ? resource.kind : "", namespace, rows, live.show);
   const bySubject = useMemo(() => indexBySubject([...bindings.items, ...further]), [bindings.items, further]);
   const bindingOf = (workload: KObject) => bySubject.get(subjectKey(resource.kind, workload.metadata.namespace, workload.metadata.name));
   const typed = (workload: KObject) => ({ ...workload, kind: resource.kind });
@@ -61,7 +50,7 @@ export default function Workloads() {
       </div>
       <DataTable
         label={t("Workloads")}
-        live={load ? { ...live, show } : live}
+        live={live.show ? { ...live, show } : live}
         rows={rows}
         columns={columns}
         rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`}
@@ -71,11 +60,6 @@ export default function Workloads() {
       />
     </>
   );
-}
-
-/** The loaded rows of the blocks in view. */
-function blocksOf(rows: (KObject | undefined)[], [from, to]: [number, number]): KObject[][] {
-  return Array.from({ length: to - from + 1 }, (_, index) => rows.slice((from + index) * BLOCK, (from + index + 1) * BLOCK).filter((row) => row !== undefined)).filter((some) => some.length > 0);
 }
 
 /** The columns by which the server sorts. */
