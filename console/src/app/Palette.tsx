@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import { CLUSTERS, type Resource, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
+import { apiVersionOf, CLUSTERS, findByKind, type Resource, slugOf, useDiscovery, WORKLOADS } from "../api/resources";
 import { useRows } from "../api/rows";
 import { pageOf } from "../model/links";
 import { t } from "../i18n";
@@ -38,8 +38,10 @@ function useEntries(typed: string): Entry[] {
   const discovery = useDiscovery();
   // The server looks for one word; the others narrow what it finds.
   const word = typed.trim().split(/\s+/)[0] ?? "";
-  const clusters = useObjects(CLUSTERS, word);
-  const deployments = useObjects(WORKLOADS[0]!, word);
+  // A manager serves neither.
+  const serves = (resource: Resource) => findByKind(discovery.data, apiVersionOf(resource), resource.kind) !== undefined;
+  const clusters = useObjects(CLUSTERS, serves(CLUSTERS) ? word : "");
+  const deployments = useObjects(WORKLOADS[0]!, serves(WORKLOADS[0]!) ? word : "");
   return useMemo(() => {
     const go = (path: string) => () => navigate(path);
     return [

@@ -26,7 +26,8 @@ const keyOfHit = ({ resource, metadata, cluster }: Hit) => `${resource.group}/${
 
 export default function Search() {
   const discovery = useDiscovery();
-  const namespaces = useWhole<Row>({ path: pathOf(NAMESPACES), table: true });
+  // The same list as that of the menu.
+  const namespaces = useWhole<Row>({ path: pathOf(NAMESPACES), table: true, limit: 500 });
   const [text, setText] = useUrlState("q", "");
   const [kind, setKind] = useUrlState("kind", "");
   const [members, setMembers] = useUrlState("members", "");
