@@ -243,6 +243,23 @@ pub struct AccessListRequest {
     #[prost(int32, tag = "5")]
     #[serde(rename = "page")]
     pub page: i32,
+    #[prost(message, optional, tag = "6")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "7")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -517,6 +534,9 @@ pub struct SetPasswordRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "password")]
     pub password: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -531,6 +551,12 @@ pub struct BindResourcesRequest {
     #[prost(message, repeated, tag = "3")]
     #[serde(rename = "namespaces")]
     pub namespaces: ::prost::alloc::vec::Vec<WorkspaceNamespace>,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -545,6 +571,12 @@ pub struct UnbindResourcesRequest {
     #[prost(message, repeated, tag = "3")]
     #[serde(rename = "namespaces")]
     pub namespaces: ::prost::alloc::vec::Vec<WorkspaceNamespace>,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -709,6 +741,20 @@ pub struct ListAuditEntriesRequest {
     #[prost(string, tag = "6")]
     #[serde(rename = "pageToken", alias = "page_token")]
     pub page_token: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "7")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "8")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -979,6 +1025,23 @@ pub struct ListInstancesRequest {
     #[prost(int32, tag = "5")]
     #[serde(rename = "page")]
     pub page: i32,
+    #[prost(message, optional, tag = "6")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "7")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1027,6 +1090,9 @@ pub struct GetInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1069,6 +1135,9 @@ pub struct ImportInstanceRequest {
     #[prost(string, tag = "4")]
     #[serde(rename = "requestId", alias = "request_id")]
     pub request_id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1147,6 +1216,9 @@ pub struct DeleteInstanceRequest {
     #[prost(bool, tag = "5")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "force")]
+    pub force: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1180,6 +1252,12 @@ pub struct SuspendInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1188,6 +1266,12 @@ pub struct ResumeInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1196,6 +1280,12 @@ pub struct RestartInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1204,6 +1294,12 @@ pub struct HibernateInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1212,6 +1308,9 @@ pub struct WakeInstanceRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1390,6 +1489,9 @@ pub struct CreateKubeconfigRequest {
     #[prost(string, tag = "3")]
     #[serde(rename = "address")]
     pub address: ::prost::alloc::string::String,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1450,6 +1552,9 @@ pub struct RevokeKubeconfigRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1674,6 +1779,9 @@ pub struct CreateBackupRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "instance")]
     pub instance: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1712,6 +1820,9 @@ pub struct DeleteBackupRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1729,6 +1840,9 @@ pub struct RestoreBackupRequest {
     #[prost(string, tag = "4")]
     #[serde(rename = "confirmName", alias = "confirm_name")]
     pub confirm_name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1737,6 +1851,9 @@ pub struct ConfirmRestoreRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "instance")]
     pub instance: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1829,6 +1946,23 @@ pub struct ListManagedClustersRequest {
     #[prost(int32, tag = "5")]
     #[serde(rename = "page")]
     pub page: i32,
+    #[prost(message, optional, tag = "6")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "7")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1923,6 +2057,12 @@ pub struct DeleteManagedClusterRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "confirmName", alias = "confirm_name")]
     pub confirm_name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -1934,6 +2074,9 @@ pub struct PutCredentialsRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "kubeconfig")]
     pub kubeconfig: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2029,6 +2172,9 @@ pub struct JoinedCluster {
     #[prost(bool, tag = "18")]
     #[serde(rename = "removing")]
     pub removing: bool,
+    #[prost(string, tag = "19")]
+    #[serde(rename = "version")]
+    pub version: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2055,6 +2201,20 @@ pub struct ListJoinedClustersRequest {
     #[prost(string, tag = "7")]
     #[serde(rename = "atLeast", alias = "at_least")]
     pub at_least: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "8")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "9")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2094,6 +2254,9 @@ pub struct JoinClusterRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2155,6 +2318,12 @@ pub struct RemoveJoinedClusterRequest {
     #[prost(string, tag = "3")]
     #[serde(rename = "confirmName", alias = "confirm_name")]
     pub confirm_name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2166,6 +2335,12 @@ pub struct CordonClusterRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2177,6 +2352,12 @@ pub struct UncordonClusterRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2191,6 +2372,12 @@ pub struct SetTaintsRequest {
     #[prost(message, repeated, tag = "3")]
     #[serde(rename = "taints")]
     pub taints: ::prost::alloc::vec::Vec<Taint>,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2208,6 +2395,12 @@ pub struct SetLabelsRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    #[prost(bool, tag = "4")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2299,6 +2492,9 @@ pub struct RotateCredentialsRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2343,6 +2539,9 @@ pub struct CreateRegistrationTokenRequest {
     #[prost(string, tag = "4")]
     #[serde(rename = "description")]
     pub description: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2398,6 +2597,9 @@ pub struct DeleteRegistrationTokenRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2450,6 +2652,9 @@ pub struct ApproveAgentRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2524,6 +2729,23 @@ pub struct ListEventsRequest {
     #[prost(int32, tag = "8")]
     #[serde(rename = "page")]
     pub page: i32,
+    #[prost(message, optional, tag = "9")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "10")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+    #[prost(string, tag = "11")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2679,6 +2901,190 @@ pub struct GetTimelineRequest {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WatchTimelineRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimelineStep {
+    #[prost(message, optional, tag = "1")]
+    #[serde(
+        rename = "time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "step")]
+    pub step: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "4")]
+    #[serde(rename = "targets")]
+    pub targets: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "health")]
+    pub health: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "message")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListHistoryRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "resource")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListHistoryResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "revisions")]
+    pub revisions: ::prost::alloc::vec::Vec<Revision>,
+    #[prost(message, repeated, tag = "2")]
+    #[serde(rename = "unread")]
+    pub unread: ::prost::alloc::vec::Vec<Unread>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Revision {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(int64, tag = "2")]
+    #[serde(rename = "revision", with = "crate::json::int64")]
+    pub revision: i64,
+    #[prost(string, repeated, tag = "3")]
+    #[serde(rename = "images")]
+    pub images: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(int64, tag = "4")]
+    #[serde(rename = "replicas", with = "crate::json::int64")]
+    pub replicas: i64,
+    #[prost(int64, tag = "5")]
+    #[serde(
+        rename = "readyReplicas",
+        alias = "ready_replicas",
+        with = "crate::json::int64"
+    )]
+    pub ready_replicas: i64,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "current")]
+    pub current: bool,
+    #[prost(message, optional, tag = "7")]
+    #[serde(
+        rename = "createTime",
+        alias = "create_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetGraphRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Graph {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "nodes")]
+    pub nodes: ::prost::alloc::vec::Vec<GraphNode>,
+    #[prost(message, repeated, tag = "2")]
+    #[serde(rename = "edges")]
+    pub edges: ::prost::alloc::vec::Vec<GraphEdge>,
+    #[prost(message, repeated, tag = "3")]
+    #[serde(rename = "unread")]
+    pub unread: ::prost::alloc::vec::Vec<Unread>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphNode {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "id")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "role")]
+    pub role: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    #[serde(rename = "state")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "message")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GraphEdge {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "from")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "to")]
+    pub to: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Registration {
     #[prost(string, tag = "1")]
     #[serde(rename = "product")]
@@ -2759,6 +3165,9 @@ pub struct PushBindingsRequest {
     #[prost(message, repeated, tag = "5")]
     #[serde(rename = "remove")]
     pub remove: ::prost::alloc::vec::Vec<PushedBinding>,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -2906,6 +3315,9 @@ pub struct RedeliverRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3091,6 +3503,23 @@ pub struct ListPoliciesRequest {
     #[prost(int32, tag = "7")]
     #[serde(rename = "page")]
     pub page: i32,
+    #[prost(message, optional, tag = "8")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "9")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+    #[prost(string, tag = "10")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3230,6 +3659,91 @@ pub struct PolicyMiss {
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreviewPolicyRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    #[serde(rename = "policy", skip_serializing_if = "Option::is_none")]
+    pub policy: ::core::option::Option<::transcode::call::HttpBody>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyPreview {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "objects")]
+    pub objects: ::prost::alloc::vec::Vec<PolicyChange>,
+    #[prost(string, repeated, tag = "2")]
+    #[serde(rename = "problems")]
+    pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    #[serde(rename = "notes")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PolicyChange {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "apiVersion", alias = "api_version")]
+    pub api_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "kind")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "current")]
+    pub current: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "future")]
+    pub future: ::prost::alloc::string::String,
+    #[prost(bool, tag = "7")]
+    #[serde(rename = "changesHands", alias = "changes_hands")]
+    pub changes_hands: bool,
+    #[prost(message, repeated, tag = "8")]
+    #[serde(rename = "clusters")]
+    pub clusters: ::prost::alloc::vec::Vec<PolicyPlacement>,
+    #[prost(string, tag = "9")]
+    #[serde(rename = "problem")]
+    pub problem: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyPlacement {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "action")]
+    pub action: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
+    #[serde(
+        rename = "replicasBefore",
+        alias = "replicas_before",
+        with = "crate::json::int64"
+    )]
+    pub replicas_before: i64,
+    #[prost(int64, tag = "4")]
+    #[serde(
+        rename = "replicasAfter",
+        alias = "replicas_after",
+        with = "crate::json::int64"
+    )]
+    pub replicas_after: i64,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "problem")]
+    pub problem: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListKindsRequest {
     #[prost(string, tag = "1")]
@@ -3356,6 +3870,9 @@ pub struct GetResourceRequest {
     #[prost(string, tag = "6")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3411,6 +3928,9 @@ pub struct UpdateResourceRequest {
     #[prost(bool, tag = "8")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "9")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3443,6 +3963,9 @@ pub struct PatchResourceRequest {
     #[prost(bool, tag = "9")]
     #[serde(rename = "force")]
     pub force: bool,
+    #[prost(string, tag = "10")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3472,6 +3995,9 @@ pub struct DeleteResourceRequest {
     #[prost(bool, tag = "8")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "9")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3566,6 +4092,20 @@ pub struct SearchRequest {
     #[prost(string, repeated, tag = "7")]
     #[serde(rename = "atLeast", alias = "at_least")]
     pub at_least: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "9")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3739,6 +4279,72 @@ pub struct SearchSource {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCollectionsRequest {}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCollectionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "collections")]
+    pub collections: ::prost::alloc::vec::Vec<Collection>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Collection {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    #[serde(rename = "kinds")]
+    pub kinds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetCollectionRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "query")]
+    pub query: ::prost::alloc::string::String,
+    #[prost(int32, tag = "3")]
+    #[serde(rename = "pageSize", alias = "page_size")]
+    pub page_size: i32,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "pageToken", alias = "page_token")]
+    pub page_token: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "orderBy", alias = "order_by")]
+    pub order_by: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    #[serde(rename = "includeObjects", alias = "include_objects")]
+    pub include_objects: bool,
+    #[prost(bool, tag = "7")]
+    #[serde(rename = "clusters")]
+    pub clusters: bool,
+    #[prost(string, repeated, tag = "8")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "10")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetLoginOptionsRequest {}
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3812,6 +4418,9 @@ pub struct ChangePasswordRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "newPassword", alias = "new_password")]
     pub new_password: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3827,6 +4436,9 @@ pub struct CreateAccessTokenRequest {
     #[prost(string, tag = "2")]
     #[serde(rename = "instance")]
     pub instance: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3877,6 +4489,113 @@ pub struct RevokeAccessTokenRequest {
     #[prost(string, tag = "1")]
     #[serde(rename = "id")]
     pub id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogoutRequest {
+    #[prost(bool, tag = "1")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSessionsRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "user")]
+    pub user: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSessionsResponse {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(rename = "sessions")]
+    pub sessions: ::prost::alloc::vec::Vec<Session>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Session {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "id")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "user")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    #[serde(
+        rename = "createTime",
+        alias = "create_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(message, optional, tag = "4")]
+    #[serde(
+        rename = "lastUseTime",
+        alias = "last_use_time",
+        with = "crate::json::timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub last_use_time: ::core::option::Option<::prost_types::Timestamp>,
+    #[prost(bool, tag = "5")]
+    #[serde(rename = "current")]
+    pub current: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeSessionRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "id")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "user")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartOidcRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "redirectUri", alias = "redirect_uri")]
+    pub redirect_uri: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OidcAttempt {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "url")]
+    pub url: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "attempt")]
+    pub attempt: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FinishOidcRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "attempt")]
+    pub attempt: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "code")]
+    pub code: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "state")]
+    pub state: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "redirectUri", alias = "redirect_uri")]
+    pub redirect_uri: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -3985,6 +4704,20 @@ pub struct ListWorkloadsRequest {
     #[prost(string, tag = "8")]
     #[serde(rename = "atLeast", alias = "at_least")]
     pub at_least: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "9")]
+    #[serde(
+        rename = "fields",
+        with = "crate::json::field_mask",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub fields: ::core::option::Option<::prost_types::FieldMask>,
+    #[prost(bool, optional, tag = "10")]
+    #[serde(
+        rename = "includeTotal",
+        alias = "include_total",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub include_total: ::core::option::Option<bool>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4019,6 +4752,9 @@ pub struct GetWorkloadRequest {
     #[prost(string, tag = "4")]
     #[serde(rename = "name")]
     pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    #[serde(rename = "atLeast", alias = "at_least")]
+    pub at_least: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4098,6 +4834,9 @@ pub struct RestartWorkloadRequest {
     #[prost(bool, tag = "5")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4118,6 +4857,9 @@ pub struct PauseWorkloadRequest {
     #[prost(bool, tag = "5")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4138,6 +4880,9 @@ pub struct ResumeWorkloadRequest {
     #[prost(bool, tag = "5")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4161,6 +4906,9 @@ pub struct ScaleWorkloadRequest {
     #[prost(bool, tag = "6")]
     #[serde(rename = "validateOnly", alias = "validate_only")]
     pub validate_only: bool,
+    #[prost(string, tag = "7")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -4298,6 +5046,35 @@ pub struct PromotedObject {
     #[prost(bool, tag = "6")]
     #[serde(rename = "exists")]
     pub exists: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackWorkloadRequest {
+    #[prost(string, tag = "1")]
+    #[serde(rename = "instance")]
+    pub instance: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    #[serde(rename = "namespace")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    #[serde(rename = "resource")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    #[serde(rename = "name")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(int64, tag = "5")]
+    #[serde(rename = "revision", with = "crate::json::int64")]
+    pub revision: i64,
+    #[prost(string, tag = "6")]
+    #[serde(rename = "cluster")]
+    pub cluster: ::prost::alloc::string::String,
+    #[prost(bool, tag = "7")]
+    #[serde(rename = "validateOnly", alias = "validate_only")]
+    pub validate_only: bool,
+    #[prost(string, tag = "8")]
+    #[serde(rename = "etag")]
+    pub etag: ::prost::alloc::string::String,
 }
 impl crate::json::Named for Mode {
     fn name(self) -> &'static str {

@@ -3,9 +3,420 @@
 use async_trait::async_trait;
 use object::Status;
 use transcode::call::Results;
-use transcode::{Field, FieldKind, HttpRoute, Message, Method, Output, Payload, Raw, Reply};
+use transcode::{Field, FieldKind, HttpRoute, Message, Method, Output, Payload, Raw, Reply, fields};
 
 use crate::messages::*;
+
+static LIST_WORKLOADS_RESPONSE: Message = Message { fields: &[
+    Field { name: "workloads", json: "workloads", kind: FieldKind::Message(&WORKLOAD), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static WORKLOAD: Message = Message { fields: &[
+    Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "replicas", json: "replicas", kind: FieldKind::Integer, repeated: false },
+    Field { name: "ready_replicas", json: "readyReplicas", kind: FieldKind::Integer, repeated: false },
+    Field { name: "paused", json: "paused", kind: FieldKind::Bool, repeated: false },
+    Field { name: "clusters", json: "clusters", kind: FieldKind::Message(&WORKLOAD_CLUSTER), repeated: true },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+    Field { name: "policy", json: "policy", kind: FieldKind::Text, repeated: false },
+] };
+
+static WORKLOAD_CLUSTER: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "replicas", json: "replicas", kind: FieldKind::Integer, repeated: false },
+    Field { name: "applied", json: "applied", kind: FieldKind::Bool, repeated: false },
+    Field { name: "health", json: "health", kind: FieldKind::Text, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+] };
+
+static SEARCH_RESPONSE: Message = Message { fields: &[
+    Field { name: "items", json: "items", kind: FieldKind::Message(&SEARCH_RESULT), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "as_of", json: "asOf", kind: FieldKind::Message(&SOURCE_VERSION), repeated: true },
+    Field { name: "unread", json: "unread", kind: FieldKind::Message(&UNREAD), repeated: true },
+    Field { name: "facets", json: "facets", kind: FieldKind::Message(&FACET), repeated: true },
+] };
+
+static FACET: Message = Message { fields: &[
+    Field { name: "field", json: "field", kind: FieldKind::Text, repeated: false },
+    Field { name: "value", json: "value", kind: FieldKind::Text, repeated: false },
+    Field { name: "count", json: "count", kind: FieldKind::Integer, repeated: false },
+] };
+
+static UNREAD: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "reason", json: "reason", kind: FieldKind::Text, repeated: false },
+] };
+
+static SOURCE_VERSION: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static SEARCH_RESULT: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "object", json: "object", kind: FieldKind::Other, repeated: false },
+] };
+
+static LIST_POLICIES_RESPONSE: Message = Message { fields: &[
+    Field { name: "policies", json: "policies", kind: FieldKind::Message(&POLICY), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static POLICY: Message = Message { fields: &[
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "priority", json: "priority", kind: FieldKind::Integer, repeated: false },
+    Field { name: "selectors", json: "selectors", kind: FieldKind::Integer, repeated: false },
+    Field { name: "claims", json: "claims", kind: FieldKind::Integer, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_WEBHOOKS_RESPONSE: Message = Message { fields: &[
+    Field { name: "webhooks", json: "webhooks", kind: FieldKind::Message(&WEBHOOK), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static WEBHOOK: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "url", json: "url", kind: FieldKind::Text, repeated: false },
+    Field { name: "events", json: "events", kind: FieldKind::Text, repeated: true },
+    Field { name: "secret_ref", json: "secretRef", kind: FieldKind::Message(&WEBHOOK_SECRET), repeated: false },
+    Field { name: "disabled", json: "disabled", kind: FieldKind::Bool, repeated: false },
+    Field { name: "ca_bundle", json: "caBundle", kind: FieldKind::Text, repeated: false },
+    Field { name: "accepts_bindings", json: "acceptsBindings", kind: FieldKind::Bool, repeated: false },
+    Field { name: "grants_platform_roles", json: "grantsPlatformRoles", kind: FieldKind::Bool, repeated: false },
+] };
+
+static WEBHOOK_SECRET: Message = Message { fields: &[
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "key", json: "key", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_EVENTS_RESPONSE: Message = Message { fields: &[
+    Field { name: "events", json: "events", kind: FieldKind::Message(&EVENT), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static EVENT: Message = Message { fields: &[
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "type", json: "type", kind: FieldKind::Text, repeated: false },
+    Field { name: "reason", json: "reason", kind: FieldKind::Text, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+    Field { name: "source", json: "source", kind: FieldKind::Text, repeated: false },
+    Field { name: "count", json: "count", kind: FieldKind::Integer, repeated: false },
+    Field { name: "first_time", json: "firstTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "last_time", json: "lastTime", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_JOINED_CLUSTERS_RESPONSE: Message = Message { fields: &[
+    Field { name: "clusters", json: "clusters", kind: FieldKind::Message(&JOINED_CLUSTER), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static JOINED_CLUSTER: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "provider", json: "provider", kind: FieldKind::Text, repeated: false },
+    Field { name: "region", json: "region", kind: FieldKind::Text, repeated: false },
+    Field { name: "zone", json: "zone", kind: FieldKind::Text, repeated: false },
+    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "taints", json: "taints", kind: FieldKind::Message(&TAINT), repeated: true },
+    Field { name: "sync_mode", json: "syncMode", kind: FieldKind::Text, repeated: false },
+    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "ready", json: "ready", kind: FieldKind::Bool, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+    Field { name: "unschedulable", json: "unschedulable", kind: FieldKind::Bool, repeated: false },
+    Field { name: "nodes", json: "nodes", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
+    Field { name: "allocatable", json: "allocatable", kind: FieldKind::Other, repeated: false },
+    Field { name: "allocated", json: "allocated", kind: FieldKind::Other, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "removing", json: "removing", kind: FieldKind::Bool, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static NUM_STATISTIC: Message = Message { fields: &[
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "ready", json: "ready", kind: FieldKind::Integer, repeated: false },
+] };
+
+static TAINT: Message = Message { fields: &[
+    Field { name: "key", json: "key", kind: FieldKind::Text, repeated: false },
+    Field { name: "value", json: "value", kind: FieldKind::Text, repeated: false },
+    Field { name: "effect", json: "effect", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_MANAGED_CLUSTERS_RESPONSE: Message = Message { fields: &[
+    Field { name: "clusters", json: "clusters", kind: FieldKind::Message(&MANAGED_CLUSTER), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static MANAGED_CLUSTER: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
+    Field { name: "provider", json: "provider", kind: FieldKind::Text, repeated: false },
+    Field { name: "region", json: "region", kind: FieldKind::Text, repeated: false },
+    Field { name: "zone", json: "zone", kind: FieldKind::Text, repeated: false },
+    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
+    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "system_id", json: "systemId", kind: FieldKind::Text, repeated: false },
+    Field { name: "phase", json: "phase", kind: FieldKind::Text, repeated: false },
+    Field { name: "conditions", json: "conditions", kind: FieldKind::Message(&CONDITION), repeated: true },
+    Field { name: "joined_to", json: "joinedTo", kind: FieldKind::Message(&JOIN), repeated: true },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "mode", json: "mode", kind: FieldKind::Text, repeated: false },
+] };
+
+static JOIN: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+] };
+
+static CONDITION: Message = Message { fields: &[
+    Field { name: "type", json: "type", kind: FieldKind::Text, repeated: false },
+    Field { name: "status", json: "status", kind: FieldKind::Text, repeated: false },
+    Field { name: "reason", json: "reason", kind: FieldKind::Text, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+    Field { name: "last_transition_time", json: "lastTransitionTime", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_INSTANCES_RESPONSE: Message = Message { fields: &[
+    Field { name: "instances", json: "instances", kind: FieldKind::Message(&INSTANCE), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static INSTANCE: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
+    Field { name: "description", json: "description", kind: FieldKind::Text, repeated: false },
+    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "annotations", json: "annotations", kind: FieldKind::Other, repeated: false },
+    Field { name: "mode", json: "mode", kind: FieldKind::Text, repeated: false },
+    Field { name: "state", json: "state", kind: FieldKind::Text, repeated: false },
+    Field { name: "phase", json: "phase", kind: FieldKind::Text, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+    Field { name: "suspended", json: "suspended", kind: FieldKind::Bool, repeated: false },
+    Field { name: "protected", json: "protected", kind: FieldKind::Bool, repeated: false },
+    Field { name: "hibernate_after", json: "hibernateAfter", kind: FieldKind::Text, repeated: false },
+    Field { name: "expose", json: "expose", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "start_time", json: "startTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "karmada_version", json: "karmadaVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "endpoint", json: "endpoint", kind: FieldKind::Text, repeated: false },
+    Field { name: "summary", json: "summary", kind: FieldKind::Message(&SUMMARY), repeated: false },
+    Field { name: "conditions", json: "conditions", kind: FieldKind::Message(&CONDITION), repeated: true },
+    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace_roles", json: "namespaceRoles", kind: FieldKind::Other, repeated: false },
+    Field { name: "reduced", json: "reduced", kind: FieldKind::Bool, repeated: false },
+    Field { name: "spec", json: "spec", kind: FieldKind::Other, repeated: false },
+] };
+
+static SUMMARY: Message = Message { fields: &[
+    Field { name: "clusters", json: "clusters", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
+    Field { name: "nodes", json: "nodes", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
+    Field { name: "resources", json: "resources", kind: FieldKind::Other, repeated: false },
+    Field { name: "workloads", json: "workloads", kind: FieldKind::Other, repeated: false },
+    Field { name: "policies", json: "policies", kind: FieldKind::Integer, repeated: false },
+    Field { name: "bindings", json: "bindings", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
+    Field { name: "works", json: "works", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
+    Field { name: "allocatable", json: "allocatable", kind: FieldKind::Other, repeated: false },
+    Field { name: "allocated", json: "allocated", kind: FieldKind::Other, repeated: false },
+] };
+
+static LIST_AUDIT_ENTRIES_RESPONSE: Message = Message { fields: &[
+    Field { name: "entries", json: "entries", kind: FieldKind::Message(&AUDIT_ENTRY), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "kept", json: "kept", kind: FieldKind::Integer, repeated: false },
+] };
+
+static AUDIT_ENTRY: Message = Message { fields: &[
+    Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "time", json: "time", kind: FieldKind::Text, repeated: false },
+    Field { name: "user", json: "user", kind: FieldKind::Text, repeated: false },
+    Field { name: "groups", json: "groups", kind: FieldKind::Text, repeated: true },
+    Field { name: "source", json: "source", kind: FieldKind::Text, repeated: false },
+    Field { name: "action", json: "action", kind: FieldKind::Text, repeated: false },
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "code", json: "code", kind: FieldKind::Integer, repeated: false },
+    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
+    Field { name: "milliseconds", json: "milliseconds", kind: FieldKind::Integer, repeated: false },
+] };
+
+static LIST_FOLDERS_RESPONSE: Message = Message { fields: &[
+    Field { name: "folders", json: "folders", kind: FieldKind::Message(&FOLDER), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static FOLDER: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "parent", json: "parent", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_WORKSPACES_RESPONSE: Message = Message { fields: &[
+    Field { name: "workspaces", json: "workspaces", kind: FieldKind::Message(&WORKSPACE), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static WORKSPACE: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "folder", json: "folder", kind: FieldKind::Text, repeated: false },
+    Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
+    Field { name: "namespaces", json: "namespaces", kind: FieldKind::Message(&WORKSPACE_NAMESPACE), repeated: true },
+] };
+
+static WORKSPACE_NAMESPACE: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_BINDINGS_RESPONSE: Message = Message { fields: &[
+    Field { name: "bindings", json: "bindings", kind: FieldKind::Message(&BINDING), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static BINDING: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "subject", json: "subject", kind: FieldKind::Message(&SUBJECT), repeated: false },
+    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
+    Field { name: "target", json: "target", kind: FieldKind::Message(&TARGET), repeated: false },
+    Field { name: "expires_at", json: "expiresAt", kind: FieldKind::Text, repeated: false },
+] };
+
+static TARGET: Message = Message { fields: &[
+    Field { name: "folder", json: "folder", kind: FieldKind::Text, repeated: false },
+    Field { name: "workspace", json: "workspace", kind: FieldKind::Text, repeated: false },
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+] };
+
+static SUBJECT: Message = Message { fields: &[
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_ROLES_RESPONSE: Message = Message { fields: &[
+    Field { name: "roles", json: "roles", kind: FieldKind::Message(&ROLE), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static ROLE: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "grants", json: "grants", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_GROUPS_RESPONSE: Message = Message { fields: &[
+    Field { name: "groups", json: "groups", kind: FieldKind::Message(&GROUP), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static GROUP: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "members", json: "members", kind: FieldKind::Text, repeated: true },
+] };
+
+static LIST_USERS_RESPONSE: Message = Message { fields: &[
+    Field { name: "users", json: "users", kind: FieldKind::Message(&USER), repeated: true },
+    Field { name: "next_page_token", json: "nextPageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
+    Field { name: "version", json: "version", kind: FieldKind::Text, repeated: false },
+] };
+
+static USER: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
+    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
+    Field { name: "emails", json: "emails", kind: FieldKind::Text, repeated: true },
+    Field { name: "disabled", json: "disabled", kind: FieldKind::Bool, repeated: false },
+] };
+
+static ROLLBACK_WORKLOAD_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "revision", json: "revision", kind: FieldKind::Integer, repeated: false },
+    Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
+] };
 
 static PROMOTE_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
@@ -39,6 +450,7 @@ static SCALE_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "replicas", json: "replicas", kind: FieldKind::Integer, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static RESUME_WORKLOAD_REQUEST: Message = Message { fields: &[
@@ -47,6 +459,7 @@ static RESUME_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static PAUSE_WORKLOAD_REQUEST: Message = Message { fields: &[
@@ -55,6 +468,7 @@ static PAUSE_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static RESTART_WORKLOAD_REQUEST: Message = Message { fields: &[
@@ -63,6 +477,7 @@ static RESTART_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static LIST_WORKLOAD_PODS_REQUEST: Message = Message { fields: &[
@@ -77,6 +492,7 @@ static GET_WORKLOAD_REQUEST: Message = Message { fields: &[
     Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
     Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static LIST_WORKLOADS_REQUEST: Message = Message { fields: &[
@@ -88,10 +504,38 @@ static LIST_WORKLOADS_REQUEST: Message = Message { fields: &[
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
     Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+] };
+
+static FINISH_OIDC_REQUEST: Message = Message { fields: &[
+    Field { name: "attempt", json: "attempt", kind: FieldKind::Text, repeated: false },
+    Field { name: "code", json: "code", kind: FieldKind::Text, repeated: false },
+    Field { name: "state", json: "state", kind: FieldKind::Text, repeated: false },
+    Field { name: "redirect_uri", json: "redirectUri", kind: FieldKind::Text, repeated: false },
+] };
+
+static START_OIDC_REQUEST: Message = Message { fields: &[
+    Field { name: "redirect_uri", json: "redirectUri", kind: FieldKind::Text, repeated: false },
+] };
+
+static REVOKE_SESSION_REQUEST: Message = Message { fields: &[
+    Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "user", json: "user", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+] };
+
+static LIST_SESSIONS_REQUEST: Message = Message { fields: &[
+    Field { name: "user", json: "user", kind: FieldKind::Text, repeated: false },
+] };
+
+static LOGOUT_REQUEST: Message = Message { fields: &[
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static REVOKE_ACCESS_TOKEN_REQUEST: Message = Message { fields: &[
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_ACCESS_TOKENS_REQUEST: Message = Message { fields: &[
@@ -100,11 +544,13 @@ static LIST_ACCESS_TOKENS_REQUEST: Message = Message { fields: &[
 static CREATE_ACCESS_TOKEN_REQUEST: Message = Message { fields: &[
     Field { name: "expiration_seconds", json: "expirationSeconds", kind: FieldKind::Integer, repeated: false },
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static CHANGE_PASSWORD_REQUEST: Message = Message { fields: &[
     Field { name: "old_password", json: "oldPassword", kind: FieldKind::Text, repeated: false },
     Field { name: "new_password", json: "newPassword", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static WHO_AM_I_REQUEST: Message = Message { fields: &[
@@ -118,6 +564,22 @@ static LOGIN_REQUEST: Message = Message { fields: &[
 static GET_LOGIN_OPTIONS_REQUEST: Message = Message { fields: &[
 ] };
 
+static GET_COLLECTION_REQUEST: Message = Message { fields: &[
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "query", json: "query", kind: FieldKind::Text, repeated: false },
+    Field { name: "page_size", json: "pageSize", kind: FieldKind::Integer, repeated: false },
+    Field { name: "page_token", json: "pageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_objects", json: "includeObjects", kind: FieldKind::Bool, repeated: false },
+    Field { name: "clusters", json: "clusters", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: true },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+] };
+
+static LIST_COLLECTIONS_REQUEST: Message = Message { fields: &[
+] };
+
 static SEARCH_REQUEST: Message = Message { fields: &[
     Field { name: "query", json: "query", kind: FieldKind::Text, repeated: false },
     Field { name: "page_size", json: "pageSize", kind: FieldKind::Integer, repeated: false },
@@ -126,6 +588,8 @@ static SEARCH_REQUEST: Message = Message { fields: &[
     Field { name: "include_objects", json: "includeObjects", kind: FieldKind::Bool, repeated: false },
     Field { name: "clusters", json: "clusters", kind: FieldKind::Bool, repeated: false },
     Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: true },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_SOURCES_REQUEST: Message = Message { fields: &[
@@ -158,6 +622,7 @@ static DELETE_RESOURCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "propagation_policy", json: "propagationPolicy", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static PATCH_RESOURCE_REQUEST: Message = Message { fields: &[
@@ -170,6 +635,7 @@ static PATCH_RESOURCE_REQUEST: Message = Message { fields: &[
     Field { name: "patch", json: "patch", kind: FieldKind::Raw, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
     Field { name: "force", json: "force", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static UPDATE_RESOURCE_REQUEST: Message = Message { fields: &[
@@ -181,6 +647,7 @@ static UPDATE_RESOURCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "object", json: "object", kind: FieldKind::Raw, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static CREATE_RESOURCE_REQUEST: Message = Message { fields: &[
@@ -200,6 +667,7 @@ static GET_RESOURCE_REQUEST: Message = Message { fields: &[
     Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
     Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static WATCH_RESOURCES_REQUEST: Message = Message { fields: &[
@@ -230,6 +698,11 @@ static LIST_KINDS_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
 ] };
 
+static PREVIEW_POLICY_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "policy", json: "policy", kind: FieldKind::Raw, repeated: false },
+] };
+
 static MATCH_POLICIES_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
@@ -253,6 +726,9 @@ static LIST_POLICIES_REQUEST: Message = Message { fields: &[
     Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static QUERY_PROMETHEUS_REQUEST: Message = Message { fields: &[
@@ -282,6 +758,7 @@ static LIST_SERIES_REQUEST: Message = Message { fields: &[
 static REDELIVER_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_DELIVERIES_REQUEST: Message = Message { fields: &[
@@ -297,26 +774,6 @@ static ACCESS_DELETE_REQUEST: Message = Message { fields: &[
 static UPDATE_WEBHOOK_REQUEST: Message = Message { fields: &[
     Field { name: "webhook", json: "webhook", kind: FieldKind::Message(&WEBHOOK), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
-] };
-
-static WEBHOOK: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "url", json: "url", kind: FieldKind::Text, repeated: false },
-    Field { name: "events", json: "events", kind: FieldKind::Text, repeated: true },
-    Field { name: "secret_ref", json: "secretRef", kind: FieldKind::Message(&WEBHOOK_SECRET), repeated: false },
-    Field { name: "disabled", json: "disabled", kind: FieldKind::Bool, repeated: false },
-    Field { name: "ca_bundle", json: "caBundle", kind: FieldKind::Text, repeated: false },
-    Field { name: "accepts_bindings", json: "acceptsBindings", kind: FieldKind::Bool, repeated: false },
-    Field { name: "grants_platform_roles", json: "grantsPlatformRoles", kind: FieldKind::Bool, repeated: false },
-] };
-
-static WEBHOOK_SECRET: Message = Message { fields: &[
-    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "key", json: "key", kind: FieldKind::Text, repeated: false },
 ] };
 
 static CREATE_WEBHOOK_REQUEST: Message = Message { fields: &[
@@ -335,6 +792,9 @@ static ACCESS_LIST_REQUEST: Message = Message { fields: &[
     Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static PUSH_BINDINGS_REQUEST: Message = Message { fields: &[
@@ -343,6 +803,7 @@ static PUSH_BINDINGS_REQUEST: Message = Message { fields: &[
     Field { name: "full", json: "full", kind: FieldKind::Bool, repeated: false },
     Field { name: "add", json: "add", kind: FieldKind::Message(&PUSHED_BINDING), repeated: true },
     Field { name: "remove", json: "remove", kind: FieldKind::Message(&PUSHED_BINDING), repeated: true },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static PUSHED_BINDING: Message = Message { fields: &[
@@ -351,22 +812,33 @@ static PUSHED_BINDING: Message = Message { fields: &[
     Field { name: "target", json: "target", kind: FieldKind::Message(&TARGET), repeated: false },
 ] };
 
-static TARGET: Message = Message { fields: &[
-    Field { name: "folder", json: "folder", kind: FieldKind::Text, repeated: false },
-    Field { name: "workspace", json: "workspace", kind: FieldKind::Text, repeated: false },
-    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
-    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
-] };
-
-static SUBJECT: Message = Message { fields: &[
-    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-] };
-
 static WATCH_REGISTRATIONS_REQUEST: Message = Message { fields: &[
 ] };
 
 static LIST_REGISTRATIONS_REQUEST: Message = Message { fields: &[
+] };
+
+static GET_GRAPH_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static LIST_HISTORY_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "resource", json: "resource", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+] };
+
+static WATCH_TIMELINE_REQUEST: Message = Message { fields: &[
+    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "api_version", json: "apiVersion", kind: FieldKind::Text, repeated: false },
+    Field { name: "kind", json: "kind", kind: FieldKind::Text, repeated: false },
+    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
 ] };
 
 static GET_TIMELINE_REQUEST: Message = Message { fields: &[
@@ -417,11 +889,15 @@ static LIST_EVENTS_REQUEST: Message = Message { fields: &[
     Field { name: "page_size", json: "pageSize", kind: FieldKind::Integer, repeated: false },
     Field { name: "page_token", json: "pageToken", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static APPROVE_AGENT_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_PENDING_AGENTS_REQUEST: Message = Message { fields: &[
@@ -431,6 +907,7 @@ static LIST_PENDING_AGENTS_REQUEST: Message = Message { fields: &[
 static DELETE_REGISTRATION_TOKEN_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_REGISTRATION_TOKENS_REQUEST: Message = Message { fields: &[
@@ -442,6 +919,7 @@ static CREATE_REGISTRATION_TOKEN_REQUEST: Message = Message { fields: &[
     Field { name: "cluster", json: "cluster", kind: FieldKind::Text, repeated: false },
     Field { name: "expiration_seconds", json: "expirationSeconds", kind: FieldKind::Integer, repeated: false },
     Field { name: "description", json: "description", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static WATCH_JOINED_CLUSTERS_REQUEST: Message = Message { fields: &[
@@ -450,6 +928,7 @@ static WATCH_JOINED_CLUSTERS_REQUEST: Message = Message { fields: &[
 
 static ROTATE_CREDENTIALS_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static WATCH_MANAGED_CLUSTERS_REQUEST: Message = Message { fields: &[
@@ -468,34 +947,38 @@ static SET_LABELS_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static SET_TAINTS_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "taints", json: "taints", kind: FieldKind::Message(&TAINT), repeated: true },
-] };
-
-static TAINT: Message = Message { fields: &[
-    Field { name: "key", json: "key", kind: FieldKind::Text, repeated: false },
-    Field { name: "value", json: "value", kind: FieldKind::Text, repeated: false },
-    Field { name: "effect", json: "effect", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static UNCORDON_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static CORDON_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static REMOVE_JOINED_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "confirm_name", json: "confirmName", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static PREVIEW_REMOVAL_REQUEST: Message = Message { fields: &[
@@ -510,35 +993,10 @@ static UPDATE_JOINED_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
-static JOINED_CLUSTER: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "provider", json: "provider", kind: FieldKind::Text, repeated: false },
-    Field { name: "region", json: "region", kind: FieldKind::Text, repeated: false },
-    Field { name: "zone", json: "zone", kind: FieldKind::Text, repeated: false },
-    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
-    Field { name: "taints", json: "taints", kind: FieldKind::Message(&TAINT), repeated: true },
-    Field { name: "sync_mode", json: "syncMode", kind: FieldKind::Text, repeated: false },
-    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
-    Field { name: "ready", json: "ready", kind: FieldKind::Bool, repeated: false },
-    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
-    Field { name: "unschedulable", json: "unschedulable", kind: FieldKind::Bool, repeated: false },
-    Field { name: "nodes", json: "nodes", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
-    Field { name: "allocatable", json: "allocatable", kind: FieldKind::Other, repeated: false },
-    Field { name: "allocated", json: "allocated", kind: FieldKind::Other, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "removing", json: "removing", kind: FieldKind::Bool, repeated: false },
-] };
-
-static NUM_STATISTIC: Message = Message { fields: &[
-    Field { name: "total", json: "total", kind: FieldKind::Integer, repeated: false },
-    Field { name: "ready", json: "ready", kind: FieldKind::Integer, repeated: false },
-] };
-
 static JOIN_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static GET_JOINED_CLUSTER_REQUEST: Message = Message { fields: &[
@@ -554,6 +1012,8 @@ static LIST_JOINED_CLUSTERS_REQUEST: Message = Message { fields: &[
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
     Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static GET_CREDENTIAL_STATE_REQUEST: Message = Message { fields: &[
@@ -563,49 +1023,20 @@ static GET_CREDENTIAL_STATE_REQUEST: Message = Message { fields: &[
 static PUT_CREDENTIALS_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "kubeconfig", json: "kubeconfig", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static DELETE_MANAGED_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "confirm_name", json: "confirmName", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static UPDATE_MANAGED_CLUSTER_REQUEST: Message = Message { fields: &[
     Field { name: "cluster", json: "cluster", kind: FieldKind::Message(&MANAGED_CLUSTER), repeated: false },
     Field { name: "update_mask", json: "updateMask", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
-] };
-
-static MANAGED_CLUSTER: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
-    Field { name: "provider", json: "provider", kind: FieldKind::Text, repeated: false },
-    Field { name: "region", json: "region", kind: FieldKind::Text, repeated: false },
-    Field { name: "zone", json: "zone", kind: FieldKind::Text, repeated: false },
-    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
-    Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
-    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
-    Field { name: "system_id", json: "systemId", kind: FieldKind::Text, repeated: false },
-    Field { name: "phase", json: "phase", kind: FieldKind::Text, repeated: false },
-    Field { name: "conditions", json: "conditions", kind: FieldKind::Message(&CONDITION), repeated: true },
-    Field { name: "joined_to", json: "joinedTo", kind: FieldKind::Message(&JOIN), repeated: true },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "mode", json: "mode", kind: FieldKind::Text, repeated: false },
-] };
-
-static JOIN: Message = Message { fields: &[
-    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
-    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
-] };
-
-static CONDITION: Message = Message { fields: &[
-    Field { name: "type", json: "type", kind: FieldKind::Text, repeated: false },
-    Field { name: "status", json: "status", kind: FieldKind::Text, repeated: false },
-    Field { name: "reason", json: "reason", kind: FieldKind::Text, repeated: false },
-    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
-    Field { name: "last_transition_time", json: "lastTransitionTime", kind: FieldKind::Text, repeated: false },
 ] };
 
 static VALIDATE_KUBECONFIG_REQUEST: Message = Message { fields: &[
@@ -629,10 +1060,14 @@ static LIST_MANAGED_CLUSTERS_REQUEST: Message = Message { fields: &[
     Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static CONFIRM_RESTORE_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static RESTORE_BACKUP_REQUEST: Message = Message { fields: &[
@@ -640,11 +1075,13 @@ static RESTORE_BACKUP_REQUEST: Message = Message { fields: &[
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
     Field { name: "new_name", json: "newName", kind: FieldKind::Text, repeated: false },
     Field { name: "confirm_name", json: "confirmName", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static DELETE_BACKUP_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static DOWNLOAD_BACKUP_REQUEST: Message = Message { fields: &[
@@ -658,6 +1095,7 @@ static LIST_BACKUPS_REQUEST: Message = Message { fields: &[
 
 static CREATE_BACKUP_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static DIAGNOSE_INSTANCE_REQUEST: Message = Message { fields: &[
@@ -671,6 +1109,7 @@ static LIST_COMPONENTS_REQUEST: Message = Message { fields: &[
 static REVOKE_KUBECONFIG_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "id", json: "id", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static LIST_KUBECONFIGS_REQUEST: Message = Message { fields: &[
@@ -681,6 +1120,7 @@ static CREATE_KUBECONFIG_REQUEST: Message = Message { fields: &[
     Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
     Field { name: "expiration_seconds", json: "expirationSeconds", kind: FieldKind::Integer, repeated: false },
     Field { name: "address", json: "address", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static UPDATE_SETTINGS_REQUEST: Message = Message { fields: &[
@@ -718,22 +1158,31 @@ static GET_SERVER_CONFIG_REQUEST: Message = Message { fields: &[
 
 static WAKE_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static HIBERNATE_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static RESTART_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static RESUME_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static SUSPEND_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static PREVIEW_DELETION_REQUEST: Message = Message { fields: &[
@@ -746,6 +1195,7 @@ static DELETE_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "keep", json: "keep", kind: FieldKind::Bool, repeated: false },
     Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "force", json: "force", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static APPLY_INSTANCE_MANIFEST_REQUEST: Message = Message { fields: &[
@@ -760,48 +1210,6 @@ static UPDATE_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
-static INSTANCE: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
-    Field { name: "description", json: "description", kind: FieldKind::Text, repeated: false },
-    Field { name: "labels", json: "labels", kind: FieldKind::Other, repeated: false },
-    Field { name: "annotations", json: "annotations", kind: FieldKind::Other, repeated: false },
-    Field { name: "mode", json: "mode", kind: FieldKind::Text, repeated: false },
-    Field { name: "state", json: "state", kind: FieldKind::Text, repeated: false },
-    Field { name: "phase", json: "phase", kind: FieldKind::Text, repeated: false },
-    Field { name: "message", json: "message", kind: FieldKind::Text, repeated: false },
-    Field { name: "suspended", json: "suspended", kind: FieldKind::Bool, repeated: false },
-    Field { name: "protected", json: "protected", kind: FieldKind::Bool, repeated: false },
-    Field { name: "hibernate_after", json: "hibernateAfter", kind: FieldKind::Text, repeated: false },
-    Field { name: "expose", json: "expose", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "start_time", json: "startTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "karmada_version", json: "karmadaVersion", kind: FieldKind::Text, repeated: false },
-    Field { name: "kubernetes_version", json: "kubernetesVersion", kind: FieldKind::Text, repeated: false },
-    Field { name: "endpoint", json: "endpoint", kind: FieldKind::Text, repeated: false },
-    Field { name: "summary", json: "summary", kind: FieldKind::Message(&SUMMARY), repeated: false },
-    Field { name: "conditions", json: "conditions", kind: FieldKind::Message(&CONDITION), repeated: true },
-    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
-    Field { name: "namespace_roles", json: "namespaceRoles", kind: FieldKind::Other, repeated: false },
-    Field { name: "reduced", json: "reduced", kind: FieldKind::Bool, repeated: false },
-    Field { name: "spec", json: "spec", kind: FieldKind::Other, repeated: false },
-] };
-
-static SUMMARY: Message = Message { fields: &[
-    Field { name: "clusters", json: "clusters", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
-    Field { name: "nodes", json: "nodes", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
-    Field { name: "resources", json: "resources", kind: FieldKind::Other, repeated: false },
-    Field { name: "workloads", json: "workloads", kind: FieldKind::Other, repeated: false },
-    Field { name: "policies", json: "policies", kind: FieldKind::Integer, repeated: false },
-    Field { name: "bindings", json: "bindings", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
-    Field { name: "works", json: "works", kind: FieldKind::Message(&NUM_STATISTIC), repeated: false },
-    Field { name: "allocatable", json: "allocatable", kind: FieldKind::Other, repeated: false },
-    Field { name: "allocated", json: "allocated", kind: FieldKind::Other, repeated: false },
-] };
-
 static VALIDATE_IMPORT_REQUEST: Message = Message { fields: &[
     Field { name: "kubeconfig", json: "kubeconfig", kind: FieldKind::Text, repeated: false },
 ] };
@@ -811,6 +1219,7 @@ static IMPORT_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "kubeconfig", json: "kubeconfig", kind: FieldKind::Text, repeated: false },
     Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
     Field { name: "request_id", json: "requestId", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static CREATE_INSTANCE_REQUEST: Message = Message { fields: &[
@@ -826,6 +1235,7 @@ static GET_INSTANCE_MANIFEST_REQUEST: Message = Message { fields: &[
 
 static GET_INSTANCE_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static WATCH_INSTANCES_REQUEST: Message = Message { fields: &[
@@ -838,6 +1248,9 @@ static LIST_INSTANCES_REQUEST: Message = Message { fields: &[
     Field { name: "filter", json: "filter", kind: FieldKind::Text, repeated: false },
     Field { name: "order_by", json: "orderBy", kind: FieldKind::Text, repeated: false },
     Field { name: "page", json: "page", kind: FieldKind::Integer, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
+    Field { name: "at_least", json: "atLeast", kind: FieldKind::Text, repeated: false },
 ] };
 
 static LIST_AUDIT_ENTRIES_REQUEST: Message = Message { fields: &[
@@ -847,6 +1260,8 @@ static LIST_AUDIT_ENTRIES_REQUEST: Message = Message { fields: &[
     Field { name: "refused", json: "refused", kind: FieldKind::Bool, repeated: false },
     Field { name: "page_size", json: "pageSize", kind: FieldKind::Integer, repeated: false },
     Field { name: "page_token", json: "pageToken", kind: FieldKind::Text, repeated: false },
+    Field { name: "fields", json: "fields", kind: FieldKind::Text, repeated: false },
+    Field { name: "include_total", json: "includeTotal", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static GET_AUDIT_ENTRY_REQUEST: Message = Message { fields: &[
@@ -866,17 +1281,6 @@ static UPDATE_BINDING_REQUEST: Message = Message { fields: &[
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
-static BINDING: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "subject", json: "subject", kind: FieldKind::Message(&SUBJECT), repeated: false },
-    Field { name: "role", json: "role", kind: FieldKind::Text, repeated: false },
-    Field { name: "target", json: "target", kind: FieldKind::Message(&TARGET), repeated: false },
-    Field { name: "expires_at", json: "expiresAt", kind: FieldKind::Text, repeated: false },
-] };
-
 static LIST_PERMISSIONS_REQUEST: Message = Message { fields: &[
 ] };
 
@@ -889,35 +1293,27 @@ static UNBIND_RESOURCES_REQUEST: Message = Message { fields: &[
     Field { name: "workspace", json: "workspace", kind: FieldKind::Text, repeated: false },
     Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
     Field { name: "namespaces", json: "namespaces", kind: FieldKind::Message(&WORKSPACE_NAMESPACE), repeated: true },
-] };
-
-static WORKSPACE_NAMESPACE: Message = Message { fields: &[
-    Field { name: "instance", json: "instance", kind: FieldKind::Text, repeated: false },
-    Field { name: "namespace", json: "namespace", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static BIND_RESOURCES_REQUEST: Message = Message { fields: &[
     Field { name: "workspace", json: "workspace", kind: FieldKind::Text, repeated: false },
     Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
     Field { name: "namespaces", json: "namespaces", kind: FieldKind::Message(&WORKSPACE_NAMESPACE), repeated: true },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
+    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
 ] };
 
 static SET_PASSWORD_REQUEST: Message = Message { fields: &[
     Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
     Field { name: "password", json: "password", kind: FieldKind::Text, repeated: false },
+    Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static UPDATE_FOLDER_REQUEST: Message = Message { fields: &[
     Field { name: "folder", json: "folder", kind: FieldKind::Message(&FOLDER), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
-] };
-
-static FOLDER: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "parent", json: "parent", kind: FieldKind::Text, repeated: false },
 ] };
 
 static CREATE_FOLDER_REQUEST: Message = Message { fields: &[
@@ -929,16 +1325,6 @@ static CREATE_FOLDER_REQUEST: Message = Message { fields: &[
 static UPDATE_WORKSPACE_REQUEST: Message = Message { fields: &[
     Field { name: "workspace", json: "workspace", kind: FieldKind::Message(&WORKSPACE), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
-] };
-
-static WORKSPACE: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "folder", json: "folder", kind: FieldKind::Text, repeated: false },
-    Field { name: "instances", json: "instances", kind: FieldKind::Text, repeated: true },
-    Field { name: "namespaces", json: "namespaces", kind: FieldKind::Message(&WORKSPACE_NAMESPACE), repeated: true },
 ] };
 
 static CREATE_WORKSPACE_REQUEST: Message = Message { fields: &[
@@ -958,14 +1344,6 @@ static UPDATE_ROLE_REQUEST: Message = Message { fields: &[
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
-static ROLE: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "grants", json: "grants", kind: FieldKind::Text, repeated: false },
-] };
-
 static CREATE_ROLE_REQUEST: Message = Message { fields: &[
     Field { name: "role", json: "role", kind: FieldKind::Message(&ROLE), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
@@ -977,14 +1355,6 @@ static UPDATE_GROUP_REQUEST: Message = Message { fields: &[
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
 ] };
 
-static GROUP: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "members", json: "members", kind: FieldKind::Text, repeated: true },
-] };
-
 static CREATE_GROUP_REQUEST: Message = Message { fields: &[
     Field { name: "group", json: "group", kind: FieldKind::Message(&GROUP), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
@@ -994,16 +1364,6 @@ static CREATE_GROUP_REQUEST: Message = Message { fields: &[
 static UPDATE_USER_REQUEST: Message = Message { fields: &[
     Field { name: "user", json: "user", kind: FieldKind::Message(&USER), repeated: false },
     Field { name: "validate_only", json: "validateOnly", kind: FieldKind::Bool, repeated: false },
-] };
-
-static USER: Message = Message { fields: &[
-    Field { name: "name", json: "name", kind: FieldKind::Text, repeated: false },
-    Field { name: "uid", json: "uid", kind: FieldKind::Text, repeated: false },
-    Field { name: "etag", json: "etag", kind: FieldKind::Text, repeated: false },
-    Field { name: "create_time", json: "createTime", kind: FieldKind::Text, repeated: false },
-    Field { name: "display_name", json: "displayName", kind: FieldKind::Text, repeated: false },
-    Field { name: "emails", json: "emails", kind: FieldKind::Text, repeated: true },
-    Field { name: "disabled", json: "disabled", kind: FieldKind::Bool, repeated: false },
 ] };
 
 static CREATE_USER_REQUEST: Message = Message { fields: &[
@@ -1021,6 +1381,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/users", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_USERS_RESPONSE),
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1031,6 +1392,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/users/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1041,6 +1403,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/users", body: "user" },
         ],
         request: &CREATE_USER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1051,6 +1414,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/users/{user.name}", body: "user" },
         ],
         request: &UPDATE_USER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1061,6 +1425,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/users/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1071,6 +1436,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/groups", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_GROUPS_RESPONSE),
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1081,6 +1447,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/groups/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1091,6 +1458,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/groups", body: "group" },
         ],
         request: &CREATE_GROUP_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1101,6 +1469,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/groups/{group.name}", body: "group" },
         ],
         request: &UPDATE_GROUP_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1111,6 +1480,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/groups/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1121,6 +1491,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/roles", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_ROLES_RESPONSE),
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1131,6 +1502,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/roles/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1141,6 +1513,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/roles", body: "role" },
         ],
         request: &CREATE_ROLE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1151,6 +1524,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/roles/{role.name}", body: "role" },
         ],
         request: &UPDATE_ROLE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1161,6 +1535,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/roles/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1171,6 +1546,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/bindings", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_BINDINGS_RESPONSE),
         output: Output::Message,
         permission: "bindings.manage",
     },
@@ -1181,6 +1557,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/bindings/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "bindings.manage",
     },
@@ -1191,6 +1568,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/bindings", body: "binding" },
         ],
         request: &CREATE_BINDING_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "bindings.manage",
     },
@@ -1201,6 +1579,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/bindings/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "bindings.manage",
     },
@@ -1211,6 +1590,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/workspaces", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_WORKSPACES_RESPONSE),
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1221,6 +1601,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/workspaces/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1231,6 +1612,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/workspaces", body: "workspace" },
         ],
         request: &CREATE_WORKSPACE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1241,6 +1623,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/workspaces/{workspace.name}", body: "workspace" },
         ],
         request: &UPDATE_WORKSPACE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1251,6 +1634,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/workspaces/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1261,6 +1645,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/folders", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_FOLDERS_RESPONSE),
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1271,6 +1656,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/folders/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1281,6 +1667,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/folders", body: "folder" },
         ],
         request: &CREATE_FOLDER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1291,6 +1678,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/folders/{folder.name}", body: "folder" },
         ],
         request: &UPDATE_FOLDER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1301,6 +1689,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/folders/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1311,6 +1700,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/users/{name}:setPassword", body: "*" },
         ],
         request: &SET_PASSWORD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1321,6 +1711,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/workspaces/{workspace}:bind", body: "*" },
         ],
         request: &BIND_RESOURCES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1331,6 +1722,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/workspaces/{workspace}:unbind", body: "*" },
         ],
         request: &UNBIND_RESOURCES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1341,6 +1733,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/permissions:check", body: "*" },
         ],
         request: &CHECK_PERMISSION_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -1351,6 +1744,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/permissions", body: "" },
         ],
         request: &LIST_PERMISSIONS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -1361,6 +1755,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/bindings/{binding.name}", body: "binding" },
         ],
         request: &UPDATE_BINDING_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "bindings.manage",
     },
@@ -1371,6 +1766,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/permissions:mine", body: "" },
         ],
         request: &LIST_MY_PERMISSIONS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -1381,6 +1777,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/workspaces/{workspace}/resources", body: "" },
         ],
         request: &LIST_WORKSPACE_RESOURCES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "iam.manage",
     },
@@ -1391,6 +1788,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/audit", body: "" },
         ],
         request: &LIST_AUDIT_ENTRIES_REQUEST,
+        response: Some(&LIST_AUDIT_ENTRIES_RESPONSE),
         output: Output::Message,
         permission: "audit.read",
     },
@@ -1401,6 +1799,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/audit/{id}", body: "" },
         ],
         request: &GET_AUDIT_ENTRY_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "audit.read",
     },
@@ -1411,6 +1810,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/audit:export", body: "" },
         ],
         request: &LIST_AUDIT_ENTRIES_REQUEST,
+        response: None,
         output: Output::RawStream,
         permission: "audit.read",
     },
@@ -1422,6 +1822,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances", body: "" },
         ],
         request: &LIST_INSTANCES_REQUEST,
+        response: Some(&LIST_INSTANCES_RESPONSE),
         output: Output::Message,
         permission: "instances.list",
     },
@@ -1432,6 +1833,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances:watch", body: "" },
         ],
         request: &WATCH_INSTANCES_REQUEST,
+        response: None,
         output: Output::Stream,
         permission: "instances.list",
     },
@@ -1443,6 +1845,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{name}", body: "" },
         ],
         request: &GET_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.get",
     },
@@ -1454,6 +1857,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{name}/json", body: "" },
         ],
         request: &GET_INSTANCE_MANIFEST_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "instances.read",
     },
@@ -1465,6 +1869,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances", body: "instance" },
         ],
         request: &CREATE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.create",
     },
@@ -1475,6 +1880,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances:import", body: "*" },
         ],
         request: &IMPORT_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.create",
     },
@@ -1485,6 +1891,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances:validateImport", body: "*" },
         ],
         request: &VALIDATE_IMPORT_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.create",
     },
@@ -1496,6 +1903,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/apis/kairship.io/v1alpha1/instances/{instance.name}", body: "instance" },
         ],
         request: &UPDATE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1506,6 +1914,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/instances/{name}/manifest", body: "manifest" },
         ],
         request: &APPLY_INSTANCE_MANIFEST_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1517,6 +1926,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/apis/kairship.io/v1alpha1/instances/{name}", body: "" },
         ],
         request: &DELETE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.delete",
     },
@@ -1527,6 +1937,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}:previewDeletion", body: "" },
         ],
         request: &PREVIEW_DELETION_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.delete",
     },
@@ -1537,6 +1948,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:suspend", body: "*" },
         ],
         request: &SUSPEND_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1547,6 +1959,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:resume", body: "*" },
         ],
         request: &RESUME_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1557,6 +1970,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:restart", body: "*" },
         ],
         request: &RESTART_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1567,6 +1981,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:hibernate", body: "*" },
         ],
         request: &HIBERNATE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1577,6 +1992,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{name}:wake", body: "*" },
         ],
         request: &WAKE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.use",
     },
@@ -1588,6 +2004,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/config", body: "" },
         ],
         request: &GET_SERVER_CONFIG_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -1598,6 +2015,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/overview", body: "" },
         ],
         request: &GET_OVERVIEW_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.use",
     },
@@ -1608,6 +2026,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/settings", body: "" },
         ],
         request: &GET_SETTINGS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.read",
     },
@@ -1618,6 +2037,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PATCH", template: "/flotilla/manager/v1alpha1/instances/{settings.name}/settings", body: "settings" },
         ],
         request: &UPDATE_SETTINGS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1629,6 +2049,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/kubeconfig", body: "*" },
         ],
         request: &CREATE_KUBECONFIG_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.use",
     },
@@ -1639,6 +2060,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/kubeconfigs", body: "" },
         ],
         request: &LIST_KUBECONFIGS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.use",
     },
@@ -1649,6 +2071,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/instances/{instance}/kubeconfigs/{id}", body: "" },
         ],
         request: &REVOKE_KUBECONFIG_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.use",
     },
@@ -1659,6 +2082,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/components", body: "" },
         ],
         request: &LIST_COMPONENTS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.read",
     },
@@ -1669,6 +2093,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{name}/diagnosis", body: "" },
         ],
         request: &DIAGNOSE_INSTANCE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.read",
     },
@@ -1679,6 +2104,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/backups", body: "*" },
         ],
         request: &CREATE_BACKUP_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1689,6 +2115,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/backups", body: "" },
         ],
         request: &LIST_BACKUPS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1699,6 +2126,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/backups/{id}:export", body: "" },
         ],
         request: &DOWNLOAD_BACKUP_REQUEST,
+        response: None,
         output: Output::RawStream,
         permission: "instances.manage",
     },
@@ -1709,6 +2137,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/instances/{instance}/backups/{id}", body: "" },
         ],
         request: &DELETE_BACKUP_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1719,6 +2148,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/backups/{id}:restore", body: "*" },
         ],
         request: &RESTORE_BACKUP_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1729,6 +2159,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}:confirmRestore", body: "*" },
         ],
         request: &CONFIRM_RESTORE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.manage",
     },
@@ -1740,6 +2171,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/kpanda-clusters", body: "" },
         ],
         request: &LIST_MANAGED_CLUSTERS_REQUEST,
+        response: Some(&LIST_MANAGED_CLUSTERS_RESPONSE),
         output: Output::Message,
         permission: "inventory.read",
     },
@@ -1750,6 +2182,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/clusters/{name}", body: "" },
         ],
         request: &GET_MANAGED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.read",
     },
@@ -1760,6 +2193,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/clusters", body: "*" },
         ],
         request: &REGISTER_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1770,6 +2204,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/clusters:validate", body: "*" },
         ],
         request: &VALIDATE_KUBECONFIG_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1780,6 +2215,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PATCH", template: "/flotilla/manager/v1alpha1/clusters/{cluster.name}", body: "cluster" },
         ],
         request: &UPDATE_MANAGED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1790,6 +2226,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/clusters/{name}", body: "" },
         ],
         request: &DELETE_MANAGED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1800,6 +2237,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/clusters/{name}/credentials", body: "*" },
         ],
         request: &PUT_CREDENTIALS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1810,6 +2248,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/clusters/{name}/credentials", body: "" },
         ],
         request: &GET_CREDENTIAL_STATE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.read",
     },
@@ -1821,6 +2260,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters", body: "" },
         ],
         request: &LIST_JOINED_CLUSTERS_REQUEST,
+        response: Some(&LIST_JOINED_CLUSTERS_RESPONSE),
         output: Output::Message,
         permission: "objects.read",
     },
@@ -1832,6 +2272,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters/{name}", body: "" },
         ],
         request: &GET_JOINED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -1843,6 +2284,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters/{name}", body: "*" },
         ],
         request: &JOIN_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1854,6 +2296,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters/{cluster.name}", body: "cluster" },
         ],
         request: &UPDATE_JOINED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1864,6 +2307,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters/{name}:previewRemoval", body: "" },
         ],
         request: &PREVIEW_REMOVAL_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1875,6 +2319,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters/{name}", body: "" },
         ],
         request: &REMOVE_JOINED_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1885,6 +2330,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters/{name}:cordon", body: "*" },
         ],
         request: &CORDON_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1895,6 +2341,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters/{name}:uncordon", body: "*" },
         ],
         request: &UNCORDON_CLUSTER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1905,6 +2352,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters/{name}/taints", body: "*" },
         ],
         request: &SET_TAINTS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1915,6 +2363,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters/{name}/labels", body: "*" },
         ],
         request: &SET_LABELS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1926,6 +2375,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters-locations", body: "" },
         ],
         request: &LIST_LOCATIONS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -1937,6 +2387,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/clusters-labels", body: "" },
         ],
         request: &LIST_CLUSTER_LABELS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -1947,6 +2398,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/clusters:watch", body: "" },
         ],
         request: &WATCH_MANAGED_CLUSTERS_REQUEST,
+        response: None,
         output: Output::Stream,
         permission: "inventory.read",
     },
@@ -1957,6 +2409,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/clusters/{name}:rotateCredentials", body: "*" },
         ],
         request: &ROTATE_CREDENTIALS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "inventory.write",
     },
@@ -1967,6 +2420,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/clusters:watch", body: "" },
         ],
         request: &WATCH_JOINED_CLUSTERS_REQUEST,
+        response: None,
         output: Output::Stream,
         permission: "objects.read",
     },
@@ -1977,6 +2431,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens", body: "*" },
         ],
         request: &CREATE_REGISTRATION_TOKEN_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1987,6 +2442,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens", body: "" },
         ],
         request: &LIST_REGISTRATION_TOKENS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -1997,6 +2453,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/instances/{instance}/registration-tokens/{id}", body: "" },
         ],
         request: &DELETE_REGISTRATION_TOKEN_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -2007,6 +2464,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/agents:pending", body: "" },
         ],
         request: &LIST_PENDING_AGENTS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -2017,6 +2475,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/agents/{name}:approve", body: "*" },
         ],
         request: &APPROVE_AGENT_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "clusters.manage",
     },
@@ -2028,6 +2487,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/events", body: "" },
         ],
         request: &LIST_EVENTS_REQUEST,
+        response: Some(&LIST_EVENTS_RESPONSE),
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2038,6 +2498,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/events:watch", body: "" },
         ],
         request: &WATCH_EVENTS_REQUEST,
+        response: None,
         output: Output::Stream,
         permission: "objects.read",
     },
@@ -2049,6 +2510,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/apis/kairship.io/v1alpha1/instances/{instance}/events-kinds", body: "" },
         ],
         request: &LIST_EVENT_KINDS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2059,6 +2521,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/why", body: "" },
         ],
         request: &WHY_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "explain",
     },
@@ -2069,6 +2532,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}:plan", body: "manifests" },
         ],
         request: &PLAN_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "explain",
     },
@@ -2079,6 +2543,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}:simulateFailover", body: "*" },
         ],
         request: &SIMULATE_FAILOVER_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "explain",
     },
@@ -2089,6 +2554,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/topology", body: "" },
         ],
         request: &GET_TOPOLOGY_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2099,8 +2565,42 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/timeline", body: "" },
         ],
         request: &GET_TIMELINE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "explain",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ExplainService",
+        name: "WatchTimeline",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/timeline:watch", body: "" },
+        ],
+        request: &WATCH_TIMELINE_REQUEST,
+        response: None,
+        output: Output::Stream,
+        permission: "explain",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ExplainService",
+        name: "ListHistory",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/workloads/{resource}/{name}/history", body: "" },
+        ],
+        request: &LIST_HISTORY_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "objects.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.ExplainService",
+        name: "GetGraph",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/graph", body: "" },
+        ],
+        request: &GET_GRAPH_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "objects.read",
     },
     Method {
         service: "flotilla.manager.v1alpha1.IntegrationService",
@@ -2109,6 +2609,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/registrations", body: "" },
         ],
         request: &LIST_REGISTRATIONS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "integration.read",
     },
@@ -2119,6 +2620,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/registrations:watch", body: "" },
         ],
         request: &WATCH_REGISTRATIONS_REQUEST,
+        response: None,
         output: Output::Stream,
         permission: "integration.read",
     },
@@ -2129,6 +2631,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/bindings:push", body: "*" },
         ],
         request: &PUSH_BINDINGS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "integration.push",
     },
@@ -2139,6 +2642,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/webhooks", body: "" },
         ],
         request: &ACCESS_LIST_REQUEST,
+        response: Some(&LIST_WEBHOOKS_RESPONSE),
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2149,6 +2653,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/webhooks/{name}", body: "" },
         ],
         request: &ACCESS_GET_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2159,6 +2664,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/webhooks", body: "webhook" },
         ],
         request: &CREATE_WEBHOOK_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2169,6 +2675,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/webhooks/{webhook.name}", body: "webhook" },
         ],
         request: &UPDATE_WEBHOOK_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2179,6 +2686,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/webhooks/{name}", body: "" },
         ],
         request: &ACCESS_DELETE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2189,6 +2697,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/webhooks/{name}/deliveries", body: "" },
         ],
         request: &LIST_DELIVERIES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2199,6 +2708,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/webhooks/{name}/deliveries/{id}:redeliver", body: "*" },
         ],
         request: &REDELIVER_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "webhooks.manage",
     },
@@ -2209,6 +2719,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/metrics", body: "" },
         ],
         request: &LIST_SERIES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.read",
     },
@@ -2219,6 +2730,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/metrics/samples", body: "" },
         ],
         request: &QUERY_SAMPLES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "instances.read",
     },
@@ -2229,6 +2741,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/metrics:scrape", body: "" },
         ],
         request: &SCRAPE_METRICS_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "instances.read",
     },
@@ -2239,6 +2752,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/prometheus", body: "" },
         ],
         request: &QUERY_PROMETHEUS_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "instances.read",
     },
@@ -2249,6 +2763,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/policies", body: "" },
         ],
         request: &LIST_POLICIES_REQUEST,
+        response: Some(&LIST_POLICIES_RESPONSE),
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2260,6 +2775,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/policies/{kind}/{name}/usage", body: "" },
         ],
         request: &GET_POLICY_USAGE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2270,8 +2786,20 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/policies:match", body: "" },
         ],
         request: &MATCH_POLICIES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.PolicyService",
+        name: "PreviewPolicy",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/policies:preview", body: "policy" },
+        ],
+        request: &PREVIEW_POLICY_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "explain",
     },
     Method {
         service: "flotilla.manager.v1alpha1.ResourceService",
@@ -2280,6 +2808,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/kinds", body: "" },
         ],
         request: &LIST_KINDS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2291,6 +2820,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}", body: "" },
         ],
         request: &LIST_RESOURCES_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.read",
     },
@@ -2302,6 +2832,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}:watch", body: "" },
         ],
         request: &WATCH_RESOURCES_REQUEST,
+        response: None,
         output: Output::RawStream,
         permission: "objects.read",
     },
@@ -2313,6 +2844,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}/{name}", body: "" },
         ],
         request: &GET_RESOURCE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.read",
     },
@@ -2324,6 +2856,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}", body: "object" },
         ],
         request: &CREATE_RESOURCE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.write",
     },
@@ -2335,6 +2868,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PUT", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}/{name}", body: "object" },
         ],
         request: &UPDATE_RESOURCE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.write",
     },
@@ -2346,6 +2880,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "PATCH", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}/{name}", body: "patch" },
         ],
         request: &PATCH_RESOURCE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.write",
     },
@@ -2357,6 +2892,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/instances/{instance}/gvr/{group}/{version}/namespaces/{namespace}/{resource}/{name}", body: "" },
         ],
         request: &DELETE_RESOURCE_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "objects.write",
     },
@@ -2367,6 +2903,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}:batchApply", body: "manifests" },
         ],
         request: &BATCH_APPLY_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.write",
     },
@@ -2377,6 +2914,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/secrets/{name}:reveal", body: "*" },
         ],
         request: &REVEAL_SECRET_REQUEST,
+        response: None,
         output: Output::Raw,
         permission: "secrets.read",
     },
@@ -2388,6 +2926,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/search", body: "*" },
         ],
         request: &SEARCH_REQUEST,
+        response: Some(&SEARCH_RESPONSE),
         output: Output::Message,
         permission: "search",
     },
@@ -2398,6 +2937,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/search:suggest", body: "" },
         ],
         request: &SUGGEST_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "search",
     },
@@ -2408,6 +2948,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/search/sources", body: "" },
         ],
         request: &LIST_SOURCES_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "search",
     },
@@ -2418,7 +2959,30 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/search:export", body: "" },
         ],
         request: &SEARCH_REQUEST,
+        response: None,
         output: Output::RawStream,
+        permission: "search",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SearchService",
+        name: "ListCollections",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/collections", body: "" },
+        ],
+        request: &LIST_COLLECTIONS_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "search",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SearchService",
+        name: "GetCollection",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/collections/{name}", body: "" },
+        ],
+        request: &GET_COLLECTION_REQUEST,
+        response: Some(&SEARCH_RESPONSE),
+        output: Output::Message,
         permission: "search",
     },
     Method {
@@ -2428,6 +2992,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/login-options", body: "" },
         ],
         request: &GET_LOGIN_OPTIONS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "public",
     },
@@ -2438,6 +3003,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/sessions:login", body: "*" },
         ],
         request: &LOGIN_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "public",
     },
@@ -2448,6 +3014,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/whoami", body: "" },
         ],
         request: &WHO_AM_I_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -2458,6 +3025,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/sessions:changePassword", body: "*" },
         ],
         request: &CHANGE_PASSWORD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -2468,6 +3036,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/access-tokens", body: "*" },
         ],
         request: &CREATE_ACCESS_TOKEN_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -2478,6 +3047,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/access-tokens", body: "" },
         ],
         request: &LIST_ACCESS_TOKENS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
     },
@@ -2488,8 +3058,64 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/access-tokens/{id}", body: "" },
         ],
         request: &REVOKE_ACCESS_TOKEN_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "self",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SessionService",
+        name: "Logout",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/sessions:logout", body: "*" },
+        ],
+        request: &LOGOUT_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "self",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SessionService",
+        name: "ListSessions",
+        routes: &[
+        HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/sessions", body: "" },
+        ],
+        request: &LIST_SESSIONS_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "self",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SessionService",
+        name: "RevokeSession",
+        routes: &[
+        HttpRoute { verb: "DELETE", template: "/flotilla/manager/v1alpha1/sessions/{id}", body: "" },
+        ],
+        request: &REVOKE_SESSION_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "self",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SessionService",
+        name: "StartOidc",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/sessions:startOidc", body: "*" },
+        ],
+        request: &START_OIDC_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "public",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.SessionService",
+        name: "FinishOidc",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/sessions:finishOidc", body: "*" },
+        ],
+        request: &FINISH_OIDC_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "public",
     },
     Method {
         service: "flotilla.manager.v1alpha1.WorkloadService",
@@ -2498,6 +3124,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/workloads", body: "" },
         ],
         request: &LIST_WORKLOADS_REQUEST,
+        response: Some(&LIST_WORKLOADS_RESPONSE),
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2508,6 +3135,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/workloads/{resource}/{name}", body: "" },
         ],
         request: &GET_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2518,6 +3146,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/workloads/{resource}/{name}/pods", body: "" },
         ],
         request: &LIST_WORKLOAD_PODS_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.read",
     },
@@ -2529,6 +3158,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/namespaces/{namespace}/{resource}/{name}:restart", body: "*" },
         ],
         request: &RESTART_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.write",
     },
@@ -2540,6 +3170,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/namespaces/{namespace}/{resource}/{name}:pause", body: "*" },
         ],
         request: &PAUSE_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.write",
     },
@@ -2551,6 +3182,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/namespaces/{namespace}/{resource}/{name}:resume", body: "*" },
         ],
         request: &RESUME_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.write",
     },
@@ -2561,6 +3193,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/workloads/{resource}/{name}:scale", body: "*" },
         ],
         request: &SCALE_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.write",
     },
@@ -2571,6 +3204,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/member-clusters/{cluster}/promotable", body: "" },
         ],
         request: &LIST_PROMOTABLE_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.promote",
     },
@@ -2581,6 +3215,7 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "GET", template: "/flotilla/manager/v1alpha1/instances/{instance}/member-clusters/{cluster}/namespaces/{namespace}/{resource}/{name}:previewPromotion", body: "" },
         ],
         request: &PREVIEW_PROMOTION_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.promote",
     },
@@ -2592,8 +3227,20 @@ pub static METHODS: &[Method] = &[
         HttpRoute { verb: "POST", template: "/apis/kairship.io/v1alpha1/instances/{instance}/member-clusters/{cluster}/namespaces/{namespace}/{resource}/{name}:promote", body: "*" },
         ],
         request: &PROMOTE_WORKLOAD_REQUEST,
+        response: None,
         output: Output::Message,
         permission: "objects.promote",
+    },
+    Method {
+        service: "flotilla.manager.v1alpha1.WorkloadService",
+        name: "RollbackWorkload",
+        routes: &[
+        HttpRoute { verb: "POST", template: "/flotilla/manager/v1alpha1/instances/{instance}/namespaces/{namespace}/workloads/{resource}/{name}:rollback", body: "*" },
+        ],
+        request: &ROLLBACK_WORKLOAD_REQUEST,
+        response: None,
+        output: Output::Message,
+        permission: "objects.write",
     },
 ];
 
@@ -2837,6 +3484,12 @@ pub trait ExplainService<C>: Send + Sync {
     async fn get_topology(&self, caller: &C, request: GetTopologyRequest) -> Result<Topology, Status>;
     /// Returns the steps of the propagation of an object with their times.
     async fn get_timeline(&self, caller: &C, request: GetTimelineRequest) -> Result<Raw, Status>;
+    /// Sends the steps of the propagation of an object, and new ones as they happen.
+    async fn watch_timeline(&self, caller: &C, request: WatchTimelineRequest) -> Result<Results<TimelineStep>, Status>;
+    /// Lists the revisions of a Deployment that its clusters keep.
+    async fn list_history(&self, caller: &C, request: ListHistoryRequest) -> Result<ListHistoryResponse, Status>;
+    /// Returns an object with its policy, binding, works and clusters, and how they depend on each other.
+    async fn get_graph(&self, caller: &C, request: GetGraphRequest) -> Result<Graph, Status>;
 }
 
 #[async_trait]
@@ -2883,6 +3536,8 @@ pub trait PolicyService<C>: Send + Sync {
     async fn get_policy_usage(&self, caller: &C, request: GetPolicyUsageRequest) -> Result<PolicyUsage, Status>;
     /// Explains which policy an object gets, and why others do not select it.
     async fn match_policies(&self, caller: &C, request: MatchPoliciesRequest) -> Result<MatchPoliciesResponse, Status>;
+    /// Returns the objects that would change hands or clusters if a policy was applied, without applying it.
+    async fn preview_policy(&self, caller: &C, request: PreviewPolicyRequest) -> Result<PolicyPreview, Status>;
 }
 
 #[async_trait]
@@ -2919,6 +3574,10 @@ pub trait SearchService<C>: Send + Sync {
     async fn list_sources(&self, caller: &C, request: ListSourcesRequest) -> Result<ListSourcesResponse, Status>;
     /// Returns all objects of a search as one JSON object per line, 100,000 at most.
     async fn export(&self, caller: &C, request: SearchRequest) -> Result<Results<Raw>, Status>;
+    /// Lists the collections: kinds that are searched together.
+    async fn list_collections(&self, caller: &C, request: ListCollectionsRequest) -> Result<ListCollectionsResponse, Status>;
+    /// Finds objects of the kinds of a collection.
+    async fn get_collection(&self, caller: &C, request: GetCollectionRequest) -> Result<SearchResponse, Status>;
 }
 
 #[async_trait]
@@ -2937,6 +3596,16 @@ pub trait SessionService<C>: Send + Sync {
     async fn list_access_tokens(&self, caller: &C, request: ListAccessTokensRequest) -> Result<ListAccessTokensResponse, Status>;
     /// Revokes an access token of the caller.
     async fn revoke_access_token(&self, caller: &C, request: RevokeAccessTokenRequest) -> Result<(), Status>;
+    /// Ends the session or revokes the access token of the call.
+    async fn logout(&self, caller: &C, request: LogoutRequest) -> Result<(), Status>;
+    /// Lists the sessions of browsers of the caller; user managers list those of any user.
+    async fn list_sessions(&self, caller: &C, request: ListSessionsRequest) -> Result<ListSessionsResponse, Status>;
+    /// Ends a session of the caller; user managers end those of any user.
+    async fn revoke_session(&self, caller: &C, request: RevokeSessionRequest) -> Result<(), Status>;
+    /// Begins a sign-in at the OIDC issuer: returns the address to open.
+    async fn start_oidc(&self, caller: &C, request: StartOidcRequest) -> Result<OidcAttempt, Status>;
+    /// Exchanges the code of the OIDC issuer for an access token.
+    async fn finish_oidc(&self, caller: &C, request: FinishOidcRequest) -> Result<LoginResponse, Status>;
 }
 
 #[async_trait]
@@ -2961,6 +3630,8 @@ pub trait WorkloadService<C>: Send + Sync {
     async fn preview_promotion(&self, caller: &C, request: PreviewPromotionRequest) -> Result<Promotion, Status>;
     /// Makes an object of a cluster one of the instance, with a policy that keeps it in this cluster. It is not restarted.
     async fn promote_workload(&self, caller: &C, request: PromoteWorkloadRequest) -> Result<Promotion, Status>;
+    /// Sets the pod template of a Deployment back to a revision that one of its clusters keeps.
+    async fn rollback_workload(&self, caller: &C, request: RollbackWorkloadRequest) -> Result<Workload, Status>;
 }
 
 /// Decides about calls before a service gets them, and recognizes repeated ones.
@@ -2968,6 +3639,8 @@ pub trait WorkloadService<C>: Send + Sync {
 pub trait Gate<C>: Send + Sync {
     /// Returns an error if the caller may not call the method, for the instance it names.
     async fn permit(&self, caller: &C, method: &'static Method, instance: Option<&str>) -> Result<(), Status>;
+    /// Returns an error unless answers contain the writes with these versions.
+    async fn reached(&self, caller: &C, versions: &[String]) -> Result<(), Status>;
     /// Returns the encoded result of the same call with the same id.
     fn earlier(&self, caller: &C, id: &str, call: &[u8]) -> Result<Option<Vec<u8>>, Status>;
     fn remember(&self, caller: &C, id: &str, call: Vec<u8>, result: Vec<u8>);
@@ -2985,14 +3658,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         0 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[0], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[0])?, &fields)?;
             let result = services.list_users(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[0])?, &fields), &result.version)
         }
         1 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[1], None).await?;
             let result = services.get_user(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         2 => {
             let request: CreateUserRequest = payload.read()?;
@@ -3000,18 +3676,18 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: User = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: User = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_user(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         3 => {
             let request: UpdateUserRequest = payload.read()?;
             services.permit(caller, &METHODS[3], None).await?;
             let result = services.update_user(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         4 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3022,14 +3698,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         5 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[5], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[5])?, &fields)?;
             let result = services.list_groups(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[5])?, &fields), &result.version)
         }
         6 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[6], None).await?;
             let result = services.get_group(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         7 => {
             let request: CreateGroupRequest = payload.read()?;
@@ -3037,18 +3716,18 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Group = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Group = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_group(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         8 => {
             let request: UpdateGroupRequest = payload.read()?;
             services.permit(caller, &METHODS[8], None).await?;
             let result = services.update_group(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         9 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3059,14 +3738,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         10 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[10], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[10])?, &fields)?;
             let result = services.list_roles(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[10])?, &fields), &result.version)
         }
         11 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[11], None).await?;
             let result = services.get_role(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         12 => {
             let request: CreateRoleRequest = payload.read()?;
@@ -3074,18 +3756,18 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Role = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Role = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_role(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         13 => {
             let request: UpdateRoleRequest = payload.read()?;
             services.permit(caller, &METHODS[13], None).await?;
             let result = services.update_role(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         14 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3096,14 +3778,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         15 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[15], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[15])?, &fields)?;
             let result = services.list_bindings(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[15])?, &fields), &result.version)
         }
         16 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[16], None).await?;
             let result = services.get_binding(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         17 => {
             let request: CreateBindingRequest = payload.read()?;
@@ -3111,12 +3796,12 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Binding = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Binding = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_binding(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         18 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3127,14 +3812,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         19 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[19], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[19])?, &fields)?;
             let result = services.list_workspaces(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[19])?, &fields), &result.version)
         }
         20 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[20], None).await?;
             let result = services.get_workspace(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         21 => {
             let request: CreateWorkspaceRequest = payload.read()?;
@@ -3142,18 +3830,18 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Workspace = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Workspace = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_workspace(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         22 => {
             let request: UpdateWorkspaceRequest = payload.read()?;
             services.permit(caller, &METHODS[22], None).await?;
             let result = services.update_workspace(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         23 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3164,14 +3852,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         24 => {
             let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[24], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[24])?, &fields)?;
             let result = services.list_folders(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[24])?, &fields), &result.version)
         }
         25 => {
             let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[25], None).await?;
             let result = services.get_folder(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         26 => {
             let request: CreateFolderRequest = payload.read()?;
@@ -3179,18 +3870,18 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Folder = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Folder = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_folder(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         27 => {
             let request: UpdateFolderRequest = payload.read()?;
             services.permit(caller, &METHODS[27], None).await?;
             let result = services.update_folder(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         28 => {
             let request: AccessDeleteRequest = payload.read()?;
@@ -3208,13 +3899,13 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: BindResourcesRequest = payload.read()?;
             services.permit(caller, &METHODS[30], None).await?;
             let result = services.bind_resources(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         31 => {
             let request: UnbindResourcesRequest = payload.read()?;
             services.permit(caller, &METHODS[31], None).await?;
             let result = services.unbind_resources(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         32 => {
             let request: CheckPermissionRequest = payload.read()?;
@@ -3232,7 +3923,7 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: UpdateBindingRequest = payload.read()?;
             services.permit(caller, &METHODS[34], None).await?;
             let result = services.update_binding(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         35 => {
             let request: ListMyPermissionsRequest = payload.read()?;
@@ -3249,8 +3940,10 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         37 => {
             let request: ListAuditEntriesRequest = payload.read()?;
             services.permit(caller, &METHODS[37], None).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[37])?, &fields)?;
             let result = services.list_audit_entries(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[37])?, &fields), "")
         }
         38 => {
             let request: GetAuditEntryRequest = payload.read()?;
@@ -3261,14 +3954,19 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         39 => {
             let request: ListAuditEntriesRequest = payload.read()?;
             services.permit(caller, &METHODS[39], None).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check_none(&fields)?;
             let result = services.export_audit_entries(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
         40 => {
             let request: ListInstancesRequest = payload.read()?;
             services.permit(caller, &METHODS[40], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[40])?, &fields)?;
             let result = services.list_instances(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[40])?, &fields), &result.version)
         }
         41 => {
             let request: WatchInstancesRequest = payload.read()?;
@@ -3279,8 +3977,9 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         42 => {
             let request: GetInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[42], Some(&request.name)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
             let result = services.get_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         43 => {
             let request: GetInstanceManifestRequest = payload.read()?;
@@ -3294,12 +3993,12 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Instance = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Instance = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.create_instance(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         45 => {
             let request: ImportInstanceRequest = payload.read()?;
@@ -3307,12 +4006,12 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Instance = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: Instance = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.import_instance(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         46 => {
             let request: ValidateImportRequest = payload.read()?;
@@ -3324,13 +4023,13 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: UpdateInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[47], Some(request.instance.as_ref().map_or("", |found| found.name.as_str()))).await?;
             let result = services.update_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         48 => {
             let request: ApplyInstanceManifestRequest = payload.read()?;
             services.permit(caller, &METHODS[48], Some(&request.name)).await?;
             let result = services.apply_instance_manifest(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         49 => {
             let request: DeleteInstanceRequest = payload.read()?;
@@ -3348,31 +4047,31 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: SuspendInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[51], Some(&request.name)).await?;
             let result = services.suspend_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         52 => {
             let request: ResumeInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[52], Some(&request.name)).await?;
             let result = services.resume_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         53 => {
             let request: RestartInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[53], Some(&request.name)).await?;
             let result = services.restart_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         54 => {
             let request: HibernateInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[54], Some(&request.name)).await?;
             let result = services.hibernate_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         55 => {
             let request: WakeInstanceRequest = payload.read()?;
             services.permit(caller, &METHODS[55], Some(&request.name)).await?;
             let result = services.wake_instance(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         56 => {
             let request: GetServerConfigRequest = payload.read()?;
@@ -3390,13 +4089,13 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: GetSettingsRequest = payload.read()?;
             services.permit(caller, &METHODS[58], Some(&request.name)).await?;
             let result = services.get_settings(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         59 => {
             let request: UpdateSettingsRequest = payload.read()?;
             services.permit(caller, &METHODS[59], Some(request.settings.as_ref().map_or("", |found| found.name.as_str()))).await?;
             let result = services.update_settings(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         60 => {
             let request: CreateKubeconfigRequest = payload.read()?;
@@ -3456,7 +4155,7 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: RestoreBackupRequest = payload.read()?;
             services.permit(caller, &METHODS[69], Some(&request.instance)).await?;
             let result = services.restore_backup(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         70 => {
             let request: ConfirmRestoreRequest = payload.read()?;
@@ -3467,14 +4166,17 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         71 => {
             let request: ListManagedClustersRequest = payload.read()?;
             services.permit(caller, &METHODS[71], None).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[71])?, &fields)?;
             let result = services.list_managed_clusters(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[71])?, &fields), &result.version)
         }
         72 => {
             let request: GetManagedClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[72], None).await?;
             let result = services.get_managed_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         73 => {
             let request: RegisterClusterRequest = payload.read()?;
@@ -3482,12 +4184,12 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let id = request.request_id.clone();
             let sent = prost::Message::encode_to_vec(&request);
             if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: ManagedCluster = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
+                let result: ManagedCluster = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
             }
             let result = services.register_cluster(caller, request).await?;
             services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         74 => {
             let request: ValidateKubeconfigRequest = payload.read()?;
@@ -3499,7 +4201,7 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: UpdateManagedClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[75], None).await?;
             let result = services.update_managed_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         76 => {
             let request: DeleteManagedClusterRequest = payload.read()?;
@@ -3522,26 +4224,29 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         79 => {
             let request: ListJoinedClustersRequest = payload.read()?;
             services.permit(caller, &METHODS[79], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[79])?, &fields)?;
             let result = services.list_joined_clusters(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[79])?, &fields), &result.version)
         }
         80 => {
             let request: GetJoinedClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[80], Some(&request.instance)).await?;
             let result = services.get_joined_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         81 => {
             let request: JoinClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[81], Some(&request.instance)).await?;
             let result = services.join_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &format!("manager:{}", result.etag))
         }
         82 => {
             let request: UpdateJoinedClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[82], Some(&request.instance)).await?;
             let result = services.update_joined_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         83 => {
             let request: PreviewRemovalRequest = payload.read()?;
@@ -3559,25 +4264,25 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: CordonClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[85], Some(&request.instance)).await?;
             let result = services.cordon_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         86 => {
             let request: UncordonClusterRequest = payload.read()?;
             services.permit(caller, &METHODS[86], Some(&request.instance)).await?;
             let result = services.uncordon_cluster(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         87 => {
             let request: SetTaintsRequest = payload.read()?;
             services.permit(caller, &METHODS[87], Some(&request.instance)).await?;
             let result = services.set_taints(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         88 => {
             let request: SetLabelsRequest = payload.read()?;
             services.permit(caller, &METHODS[88], Some(&request.instance)).await?;
             let result = services.set_labels(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         89 => {
             let request: ListLocationsRequest = payload.read()?;
@@ -3642,8 +4347,11 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
         99 => {
             let request: ListEventsRequest = payload.read()?;
             services.permit(caller, &METHODS[99], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[99])?, &fields)?;
             let result = services.list_events(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[99])?, &fields), &result.version)
         }
         100 => {
             let request: WatchEventsRequest = payload.read()?;
@@ -3679,7 +4387,7 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             let request: GetTopologyRequest = payload.read()?;
             services.permit(caller, &METHODS[105], Some(&request.instance)).await?;
             let result = services.get_topology(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
         106 => {
             let request: GetTimelineRequest = payload.read()?;
@@ -3688,300 +4396,397 @@ pub async fn call<C: Sync, S: Services<C>>(services: &S, caller: &C, method: usi
             Ok(codec.raw(result))
         }
         107 => {
-            let request: ListRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[107], None).await?;
-            let result = services.list_registrations(caller, request).await?;
-            codec.message(&result)
-        }
-        108 => {
-            let request: WatchRegistrationsRequest = payload.read()?;
-            services.permit(caller, &METHODS[108], None).await?;
-            let result = services.watch_registrations(caller, request).await?;
+            let request: WatchTimelineRequest = payload.read()?;
+            services.permit(caller, &METHODS[107], Some(&request.instance)).await?;
+            let result = services.watch_timeline(caller, request).await?;
             Ok(codec.stream(result))
         }
+        108 => {
+            let request: ListHistoryRequest = payload.read()?;
+            services.permit(caller, &METHODS[108], Some(&request.instance)).await?;
+            let result = services.list_history(caller, request).await?;
+            codec.message(&result)
+        }
         109 => {
-            let request: PushBindingsRequest = payload.read()?;
-            services.permit(caller, &METHODS[109], None).await?;
-            let result = services.push_bindings(caller, request).await?;
+            let request: GetGraphRequest = payload.read()?;
+            services.permit(caller, &METHODS[109], Some(&request.instance)).await?;
+            let result = services.get_graph(caller, request).await?;
             codec.message(&result)
         }
         110 => {
-            let request: AccessListRequest = payload.read()?;
+            let request: ListRegistrationsRequest = payload.read()?;
             services.permit(caller, &METHODS[110], None).await?;
-            let result = services.list_webhooks(caller, request).await?;
+            let result = services.list_registrations(caller, request).await?;
             codec.message(&result)
         }
         111 => {
-            let request: AccessGetRequest = payload.read()?;
+            let request: WatchRegistrationsRequest = payload.read()?;
             services.permit(caller, &METHODS[111], None).await?;
-            let result = services.get_webhook(caller, request).await?;
-            codec.message(&result)
+            let result = services.watch_registrations(caller, request).await?;
+            Ok(codec.stream(result))
         }
         112 => {
-            let request: CreateWebhookRequest = payload.read()?;
+            let request: PushBindingsRequest = payload.read()?;
             services.permit(caller, &METHODS[112], None).await?;
-            let id = request.request_id.clone();
-            let sent = prost::Message::encode_to_vec(&request);
-            if let Some(earlier) = services.earlier(caller, &id, &sent)? {
-                let earlier: Webhook = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
-                return codec.message(&earlier);
-            }
-            let result = services.create_webhook(caller, request).await?;
-            services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
+            let result = services.push_bindings(caller, request).await?;
             codec.message(&result)
         }
         113 => {
-            let request: UpdateWebhookRequest = payload.read()?;
+            let request: AccessListRequest = payload.read()?;
             services.permit(caller, &METHODS[113], None).await?;
-            let result = services.update_webhook(caller, request).await?;
-            codec.message(&result)
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[113])?, &fields)?;
+            let result = services.list_webhooks(caller, request).await?;
+            codec.selected(&result, (response(&METHODS[113])?, &fields), &result.version)
         }
         114 => {
-            let request: AccessDeleteRequest = payload.read()?;
+            let request: AccessGetRequest = payload.read()?;
             services.permit(caller, &METHODS[114], None).await?;
+            let result = services.get_webhook(caller, request).await?;
+            codec.versioned(&result, &format!("manager:{}", result.etag))
+        }
+        115 => {
+            let request: CreateWebhookRequest = payload.read()?;
+            services.permit(caller, &METHODS[115], None).await?;
+            let id = request.request_id.clone();
+            let sent = prost::Message::encode_to_vec(&request);
+            if let Some(earlier) = services.earlier(caller, &id, &sent)? {
+                let result: Webhook = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;
+                return codec.versioned(&result, &format!("manager:{}", result.etag));
+            }
+            let result = services.create_webhook(caller, request).await?;
+            services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));
+            codec.versioned(&result, &format!("manager:{}", result.etag))
+        }
+        116 => {
+            let request: UpdateWebhookRequest = payload.read()?;
+            services.permit(caller, &METHODS[116], None).await?;
+            let result = services.update_webhook(caller, request).await?;
+            codec.versioned(&result, &format!("manager:{}", result.etag))
+        }
+        117 => {
+            let request: AccessDeleteRequest = payload.read()?;
+            services.permit(caller, &METHODS[117], None).await?;
             let result = services.delete_webhook(caller, request).await?;
             codec.message(&result)
         }
-        115 => {
+        118 => {
             let request: ListDeliveriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[115], None).await?;
+            services.permit(caller, &METHODS[118], None).await?;
             let result = services.list_deliveries(caller, request).await?;
             codec.message(&result)
         }
-        116 => {
+        119 => {
             let request: RedeliverRequest = payload.read()?;
-            services.permit(caller, &METHODS[116], None).await?;
+            services.permit(caller, &METHODS[119], None).await?;
             let result = services.redeliver(caller, request).await?;
             codec.message(&result)
         }
-        117 => {
+        120 => {
             let request: ListSeriesRequest = payload.read()?;
-            services.permit(caller, &METHODS[117], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[120], Some(&request.instance)).await?;
             let result = services.list_series(caller, request).await?;
             codec.message(&result)
         }
-        118 => {
+        121 => {
             let request: QuerySamplesRequest = payload.read()?;
-            services.permit(caller, &METHODS[118], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[121], Some(&request.instance)).await?;
             let result = services.query_samples(caller, request).await?;
             codec.message(&result)
         }
-        119 => {
+        122 => {
             let request: ScrapeMetricsRequest = payload.read()?;
-            services.permit(caller, &METHODS[119], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[122], Some(&request.instance)).await?;
             let result = services.scrape_metrics(caller, request).await?;
             Ok(codec.raw(result))
         }
-        120 => {
+        123 => {
             let request: QueryPrometheusRequest = payload.read()?;
-            services.permit(caller, &METHODS[120], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[123], Some(&request.instance)).await?;
             let result = services.query_prometheus(caller, request).await?;
             Ok(codec.raw(result))
         }
-        121 => {
+        124 => {
             let request: ListPoliciesRequest = payload.read()?;
-            services.permit(caller, &METHODS[121], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[124], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[124])?, &fields)?;
             let result = services.list_policies(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[124])?, &fields), &result.version)
         }
-        122 => {
+        125 => {
             let request: GetPolicyUsageRequest = payload.read()?;
-            services.permit(caller, &METHODS[122], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[125], Some(&request.instance)).await?;
             let result = services.get_policy_usage(caller, request).await?;
             codec.message(&result)
         }
-        123 => {
+        126 => {
             let request: MatchPoliciesRequest = payload.read()?;
-            services.permit(caller, &METHODS[123], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[126], Some(&request.instance)).await?;
             let result = services.match_policies(caller, request).await?;
             codec.message(&result)
         }
-        124 => {
+        127 => {
+            let request: PreviewPolicyRequest = payload.read()?;
+            services.permit(caller, &METHODS[127], Some(&request.instance)).await?;
+            let result = services.preview_policy(caller, request).await?;
+            codec.message(&result)
+        }
+        128 => {
             let request: ListKindsRequest = payload.read()?;
-            services.permit(caller, &METHODS[124], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[128], Some(&request.instance)).await?;
             let result = services.list_kinds(caller, request).await?;
             codec.message(&result)
         }
-        125 => {
+        129 => {
             let request: ListResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[125], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[129], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
             let result = services.list_resources(caller, request).await?;
             Ok(codec.raw(result))
         }
-        126 => {
+        130 => {
             let request: WatchResourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[126], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[130], Some(&request.instance)).await?;
             let result = services.watch_resources(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
-        127 => {
+        131 => {
             let request: GetResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[127], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[131], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
             let result = services.get_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        128 => {
+        132 => {
             let request: CreateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[128], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[132], Some(&request.instance)).await?;
             let result = services.create_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        129 => {
+        133 => {
             let request: UpdateResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[129], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[133], Some(&request.instance)).await?;
             let result = services.update_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        130 => {
+        134 => {
             let request: PatchResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[130], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[134], Some(&request.instance)).await?;
             let result = services.patch_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        131 => {
+        135 => {
             let request: DeleteResourceRequest = payload.read()?;
-            services.permit(caller, &METHODS[131], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[135], Some(&request.instance)).await?;
             let result = services.delete_resource(caller, request).await?;
             Ok(codec.raw(result))
         }
-        132 => {
+        136 => {
             let request: BatchApplyRequest = payload.read()?;
-            services.permit(caller, &METHODS[132], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[136], Some(&request.instance)).await?;
             let result = services.batch_apply(caller, request).await?;
-            codec.message(&result)
+            codec.versioned(&result, &result.version)
         }
-        133 => {
+        137 => {
             let request: RevealSecretRequest = payload.read()?;
-            services.permit(caller, &METHODS[133], Some(&request.instance)).await?;
+            services.permit(caller, &METHODS[137], Some(&request.instance)).await?;
             let result = services.reveal_secret(caller, request).await?;
             Ok(codec.raw(result))
         }
-        134 => {
+        138 => {
             let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[134], None).await?;
+            services.permit(caller, &METHODS[138], None).await?;
+            services.reached(caller, &request.at_least).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[138])?, &fields)?;
             let result = services.search(caller, request).await?;
-            codec.message(&result)
+            codec.selected(&result, (response(&METHODS[138])?, &fields), "")
         }
-        135 => {
+        139 => {
             let request: SuggestRequest = payload.read()?;
-            services.permit(caller, &METHODS[135], None).await?;
+            services.permit(caller, &METHODS[139], None).await?;
             let result = services.suggest(caller, request).await?;
             codec.message(&result)
         }
-        136 => {
+        140 => {
             let request: ListSourcesRequest = payload.read()?;
-            services.permit(caller, &METHODS[136], None).await?;
+            services.permit(caller, &METHODS[140], None).await?;
             let result = services.list_sources(caller, request).await?;
             codec.message(&result)
         }
-        137 => {
+        141 => {
             let request: SearchRequest = payload.read()?;
-            services.permit(caller, &METHODS[137], None).await?;
+            services.permit(caller, &METHODS[141], None).await?;
+            services.reached(caller, &request.at_least).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check_none(&fields)?;
             let result = services.export(caller, request).await?;
             Ok(codec.raw_stream(result))
         }
-        138 => {
-            let request: GetLoginOptionsRequest = payload.read()?;
-            services.permit(caller, &METHODS[138], None).await?;
-            let result = services.get_login_options(caller, request).await?;
-            codec.message(&result)
-        }
-        139 => {
-            let request: LoginRequest = payload.read()?;
-            services.permit(caller, &METHODS[139], None).await?;
-            let result = services.login(caller, request).await?;
-            codec.message(&result)
-        }
-        140 => {
-            let request: WhoAmIRequest = payload.read()?;
-            services.permit(caller, &METHODS[140], None).await?;
-            let result = services.who_am_i(caller, request).await?;
-            codec.message(&result)
-        }
-        141 => {
-            let request: ChangePasswordRequest = payload.read()?;
-            services.permit(caller, &METHODS[141], None).await?;
-            let result = services.change_password(caller, request).await?;
-            codec.message(&result)
-        }
         142 => {
-            let request: CreateAccessTokenRequest = payload.read()?;
+            let request: ListCollectionsRequest = payload.read()?;
             services.permit(caller, &METHODS[142], None).await?;
-            let result = services.create_access_token(caller, request).await?;
+            let result = services.list_collections(caller, request).await?;
             codec.message(&result)
         }
         143 => {
-            let request: ListAccessTokensRequest = payload.read()?;
+            let request: GetCollectionRequest = payload.read()?;
             services.permit(caller, &METHODS[143], None).await?;
-            let result = services.list_access_tokens(caller, request).await?;
-            codec.message(&result)
+            services.reached(caller, &request.at_least).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[143])?, &fields)?;
+            let result = services.get_collection(caller, request).await?;
+            codec.selected(&result, (response(&METHODS[143])?, &fields), "")
         }
         144 => {
-            let request: RevokeAccessTokenRequest = payload.read()?;
+            let request: GetLoginOptionsRequest = payload.read()?;
             services.permit(caller, &METHODS[144], None).await?;
-            let result = services.revoke_access_token(caller, request).await?;
+            let result = services.get_login_options(caller, request).await?;
             codec.message(&result)
         }
         145 => {
-            let request: ListWorkloadsRequest = payload.read()?;
-            services.permit(caller, &METHODS[145], Some(&request.instance)).await?;
-            let result = services.list_workloads(caller, request).await?;
+            let request: LoginRequest = payload.read()?;
+            services.permit(caller, &METHODS[145], None).await?;
+            let result = services.login(caller, request).await?;
             codec.message(&result)
         }
         146 => {
-            let request: GetWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[146], Some(&request.instance)).await?;
-            let result = services.get_workload(caller, request).await?;
+            let request: WhoAmIRequest = payload.read()?;
+            services.permit(caller, &METHODS[146], None).await?;
+            let result = services.who_am_i(caller, request).await?;
             codec.message(&result)
         }
         147 => {
-            let request: ListWorkloadPodsRequest = payload.read()?;
-            services.permit(caller, &METHODS[147], Some(&request.instance)).await?;
-            let result = services.list_workload_pods(caller, request).await?;
+            let request: ChangePasswordRequest = payload.read()?;
+            services.permit(caller, &METHODS[147], None).await?;
+            let result = services.change_password(caller, request).await?;
             codec.message(&result)
         }
         148 => {
-            let request: RestartWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[148], Some(&request.instance)).await?;
-            let result = services.restart_workload(caller, request).await?;
+            let request: CreateAccessTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[148], None).await?;
+            let result = services.create_access_token(caller, request).await?;
             codec.message(&result)
         }
         149 => {
-            let request: PauseWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[149], Some(&request.instance)).await?;
-            let result = services.pause_workload(caller, request).await?;
+            let request: ListAccessTokensRequest = payload.read()?;
+            services.permit(caller, &METHODS[149], None).await?;
+            let result = services.list_access_tokens(caller, request).await?;
             codec.message(&result)
         }
         150 => {
-            let request: ResumeWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[150], Some(&request.instance)).await?;
-            let result = services.resume_workload(caller, request).await?;
+            let request: RevokeAccessTokenRequest = payload.read()?;
+            services.permit(caller, &METHODS[150], None).await?;
+            let result = services.revoke_access_token(caller, request).await?;
             codec.message(&result)
         }
         151 => {
-            let request: ScaleWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[151], Some(&request.instance)).await?;
-            let result = services.scale_workload(caller, request).await?;
+            let request: LogoutRequest = payload.read()?;
+            services.permit(caller, &METHODS[151], None).await?;
+            let result = services.logout(caller, request).await?;
             codec.message(&result)
         }
         152 => {
-            let request: ListPromotableRequest = payload.read()?;
-            services.permit(caller, &METHODS[152], Some(&request.instance)).await?;
-            let result = services.list_promotable(caller, request).await?;
+            let request: ListSessionsRequest = payload.read()?;
+            services.permit(caller, &METHODS[152], None).await?;
+            let result = services.list_sessions(caller, request).await?;
             codec.message(&result)
         }
         153 => {
-            let request: PreviewPromotionRequest = payload.read()?;
-            services.permit(caller, &METHODS[153], Some(&request.instance)).await?;
-            let result = services.preview_promotion(caller, request).await?;
+            let request: RevokeSessionRequest = payload.read()?;
+            services.permit(caller, &METHODS[153], None).await?;
+            let result = services.revoke_session(caller, request).await?;
             codec.message(&result)
         }
         154 => {
-            let request: PromoteWorkloadRequest = payload.read()?;
-            services.permit(caller, &METHODS[154], Some(&request.instance)).await?;
-            let result = services.promote_workload(caller, request).await?;
+            let request: StartOidcRequest = payload.read()?;
+            services.permit(caller, &METHODS[154], None).await?;
+            let result = services.start_oidc(caller, request).await?;
             codec.message(&result)
+        }
+        155 => {
+            let request: FinishOidcRequest = payload.read()?;
+            services.permit(caller, &METHODS[155], None).await?;
+            let result = services.finish_oidc(caller, request).await?;
+            codec.message(&result)
+        }
+        156 => {
+            let request: ListWorkloadsRequest = payload.read()?;
+            services.permit(caller, &METHODS[156], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let fields = request.fields.clone().unwrap_or_default().paths;
+            fields::check(response(&METHODS[156])?, &fields)?;
+            let result = services.list_workloads(caller, request).await?;
+            codec.selected(&result, (response(&METHODS[156])?, &fields), &result.version)
+        }
+        157 => {
+            let request: GetWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[157], Some(&request.instance)).await?;
+            services.reached(caller, std::slice::from_ref(&request.at_least)).await?;
+            let result = services.get_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        158 => {
+            let request: ListWorkloadPodsRequest = payload.read()?;
+            services.permit(caller, &METHODS[158], Some(&request.instance)).await?;
+            let result = services.list_workload_pods(caller, request).await?;
+            codec.message(&result)
+        }
+        159 => {
+            let request: RestartWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[159], Some(&request.instance)).await?;
+            let result = services.restart_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        160 => {
+            let request: PauseWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[160], Some(&request.instance)).await?;
+            let result = services.pause_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        161 => {
+            let request: ResumeWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[161], Some(&request.instance)).await?;
+            let result = services.resume_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        162 => {
+            let request: ScaleWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[162], Some(&request.instance)).await?;
+            let result = services.scale_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        163 => {
+            let request: ListPromotableRequest = payload.read()?;
+            services.permit(caller, &METHODS[163], Some(&request.instance)).await?;
+            let result = services.list_promotable(caller, request).await?;
+            codec.message(&result)
+        }
+        164 => {
+            let request: PreviewPromotionRequest = payload.read()?;
+            services.permit(caller, &METHODS[164], Some(&request.instance)).await?;
+            let result = services.preview_promotion(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        165 => {
+            let request: PromoteWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[165], Some(&request.instance)).await?;
+            let result = services.promote_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
+        }
+        166 => {
+            let request: RollbackWorkloadRequest = payload.read()?;
+            services.permit(caller, &METHODS[166], Some(&request.instance)).await?;
+            let result = services.rollback_workload(caller, request).await?;
+            codec.versioned(&result, &result.version)
         }
         _ => Err(Status::method_not_served()),
     }
+}
+
+fn response(method: &'static Method) -> Result<&'static Message, Status> {
+    method.response.ok_or_else(|| Status::internal("the result has no table of fields"))
 }

@@ -48,11 +48,7 @@ impl Accounts {
 
     /// Sets the password of a User object.
     pub async fn set_password(&self, user: &str, password: &str) -> Result<(), Status> {
-        let length = password.chars().count();
-        if !(PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&length) {
-            let text = format!("password: must have {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters");
-            return Err(Status::bad_request(text));
-        }
+        check_password(password)?;
         let uid = self.rights.user_uid(user);
         let uid = uid.ok_or_else(|| Status::new(404, "NotFound", format!("there is no user {user:?}")))?;
         let salt = random_bearer_token().map_err(Status::internal)?;
@@ -95,6 +91,17 @@ impl Accounts {
             String::from_utf8(bytes).unwrap_or_default()
         };
         Ok(self.rights.user_uid(user).filter(|uid| *uid == text("uid")).map(|_| text("hash")))
+    }
+}
+
+/// Refuses passwords that are too short or too long.
+pub fn check_password(password: &str) -> Result<(), Status> {
+    match (PASSWORD_LENGTH_MIN..=PASSWORD_LENGTH_MAX).contains(&password.chars().count()) {
+        true => Ok(()),
+        false => {
+            let text = format!("password: must have {PASSWORD_LENGTH_MIN} to {PASSWORD_LENGTH_MAX} characters");
+            Err(Status::bad_request(text))
+        }
     }
 }
 

@@ -84,6 +84,17 @@ impl BindingIntake {
             return Ok(response);
         }
         let own = self.own(&request.source).await?;
+        if request.validate_only {
+            let is_removed = |name: &&String| {
+                remove.contains_key(*name) || (order == Order::Next && request.full && !add.contains_key(*name))
+            };
+            let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+            response.removed = count(own.keys().filter(is_removed).count());
+            if order != Order::Gap {
+                response.added = count(add.keys().filter(|name| !own.contains_key(*name)).count());
+            }
+            return Ok(response);
+        }
         let is_kept = |name: &String| !request.full || add.contains_key(name);
         let removed = own.keys().filter(|name| remove.contains_key(*name) || (order == Order::Next && !is_kept(name)));
         for name in removed {

@@ -59,6 +59,18 @@ impl Operations {
         Ok(IssuedKubeconfig { token, text })
     }
 
+    /// Reports whether a kubeconfig could be issued.
+    pub fn check_kubeconfig(
+        &self,
+        user: &User,
+        instance: &str,
+        (valid_for, address): (Duration, KubeconfigAddress),
+    ) -> Result<(), Status> {
+        let name = self.visible_instance(user, instance)?.name();
+        self.address_of(&name, address)?;
+        TokenRequest { user, instance: None, valid_for }.check()
+    }
+
     /// Returns the URL of an instance and the name to request there, if it is not the one in the URL.
     fn address_of(&self, name: &str, address: KubeconfigAddress) -> Result<(String, Option<String>), Status> {
         if address == KubeconfigAddress::Path {
@@ -84,12 +96,18 @@ impl Operations {
 
     /// Revokes a kubeconfig of the user; platform administrators revoke any.
     pub async fn revoke_kubeconfig(&self, user: &User, id: &str) -> Result<(), Status> {
+        self.own_kubeconfig(user, id).await?;
+        self.tokens.revoke(id).await
+    }
+
+    /// Reports whether the user may revoke a kubeconfig.
+    pub async fn own_kubeconfig(&self, user: &User, id: &str) -> Result<(), Status> {
         let all = self.tokens.list().await?;
         let is_admin = self.is_platform_admin(user);
         let found = all.iter().any(|token| token.id == id && (token.user == user.name || is_admin));
-        if !found {
-            return Err(Status::new(404, "NotFound", format!("there is no kubeconfig {id:?}")));
+        match found {
+            true => Ok(()),
+            false => Err(Status::new(404, "NotFound", format!("there is no kubeconfig {id:?}"))),
         }
-        self.tokens.revoke(id).await
     }
 }

@@ -138,7 +138,15 @@ impl Operations {
             instance.set_annotation(MODE, mode.name());
         }
         instance.set(&["spec"], spec);
-        self.create(user, instance).await
+        self.create(user, instance, false).await
+    }
+
+    /// Checks the import of a control plane by its kubeconfig, without storing anything.
+    pub async fn check_import(&self, user: &User, name: &str, kubeconfig: &str) -> Result<Arc<Object>, Status> {
+        let checked = import::connect(kubeconfig, self.endpoints).await;
+        let plane = checked.map_err(|problem| Status::bad_request(format!("kubeconfig: {problem}")))?;
+        plane.task.stop().await;
+        self.create(user, imported(name), true).await
     }
 
     /// Imports a control plane by its kubeconfig. Nothing is stored before it was checked and reached.
@@ -146,7 +154,7 @@ impl Operations {
         let client = self.client_as(user).map_err(Status::internal)?;
         let checked = import::connect(kubeconfig, self.endpoints).await;
         checked.map_err(|problem| Status::bad_request(format!("kubeconfig: {problem}")))?;
-        let secret_name = format!("{name}-{IMPORT_SECRET_SUFFIX}");
+        let secret_name = import_secret(name);
         let mut secret =
             Object::new(&GroupVersionKind::new("", "v1", "Secret"), Some(INSTANCE_NAMESPACE), &secret_name);
         secret.set_label(LABEL_MANAGED_BY, MANAGED_BY);
@@ -154,11 +162,7 @@ impl Operations {
         let secrets = builtin::secrets();
         let options = || WriteOptions::managed_by(FIELD_MANAGER);
         client.create(ResourceRef::within(&secrets, INSTANCE_NAMESPACE), secret, options()).await?;
-        let mut instance = KARMADAS.object(INSTANCE_NAMESPACE, name);
-        instance.set_annotation(MODE, Mode::Imported.name());
-        instance.set_annotation(IMPORT_KUBECONFIG, &format!("{secret_name}/{IMPORT_KEY}"));
-        instance.set(&["spec"], json!({}));
-        let created = self.create(user, instance).await;
+        let created = self.create(user, imported(name), false).await;
         if created.is_err() {
             let target = ResourceRef::namespaced(&secrets, INSTANCE_NAMESPACE, &secret_name);
             // The instance was refused; a Secret without one would be left behind.
@@ -167,10 +171,11 @@ impl Operations {
         created
     }
 
-    async fn create(&self, user: &User, instance: Object) -> Result<Arc<Object>, Status> {
+    async fn create(&self, user: &User, instance: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
         let client = self.client_as(user).map_err(Status::internal)?;
         let collection = ResourceRef::within(&KARMADAS.gvr(), instance.namespace());
-        client.create(collection, instance, WriteOptions::managed_by(FIELD_MANAGER)).await
+        let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        client.create(collection, instance, options).await
     }
 
     /// Pauses or resumes the life cycle of an instance.
@@ -245,6 +250,19 @@ impl Operations {
             tokio::time::sleep(READY_POLL).await;
         }
     }
+}
+
+fn import_secret(name: &str) -> String {
+    format!("{name}-{IMPORT_SECRET_SUFFIX}")
+}
+
+/// The object of an imported instance.
+fn imported(name: &str) -> Object {
+    let mut instance = KARMADAS.object(INSTANCE_NAMESPACE, name);
+    instance.set_annotation(MODE, Mode::Imported.name());
+    instance.set_annotation(IMPORT_KUBECONFIG, &format!("{}/{IMPORT_KEY}", import_secret(name)));
+    instance.set(&["spec"], json!({}));
+    instance
 }
 
 pub fn authenticated(user: &User) -> User {

@@ -53,6 +53,9 @@ const CONTROLLERS: (&str, &[&str]) = ("flotilla-manager", &["system:masters", "s
 /// Held by the active manager among those that share a storage.
 const LEASE: (&str, &str) = ("karmada-system", "flotilla-manager");
 
+/// The key of page tokens is derived for this purpose, so that every manager on the same storage has it.
+const PAGE_KEY_PURPOSE: &[u8] = b"flotilla manager page tokens";
+
 /// A running manager.
 pub struct Manager {
     pub address: SocketAddr,
@@ -119,12 +122,13 @@ impl Manager {
         let leading = replica_context.terms.guard(&client);
         let registry = InstanceRegistry::new(&leading, lifecycle.karmadas(), rights.workspaces(), &stop);
         let webhooks = Webhooks::new(&client, &registry.registrations, endpoints, &stop);
+        let shared_key = &open.certificates.service_account_key;
         let api = ManagerApi {
             operations: Arc::clone(&operations),
             accounts: Arc::new(Accounts::new(client.clone(), rights.clone())),
             system: client.clone(),
             repeated: Default::default(),
-            page_key: pki::token::random_bearer_token()?.expose().to_owned(),
+            page_key: pki::token::hmac_sha256(shared_key.to_pem().as_bytes(), PAGE_KEY_PURPOSE),
             oidc_issuer: host.oidc.as_ref().map(|oidc| issuer_of(&oidc.rules)),
             audit,
             dirs,
@@ -132,6 +136,7 @@ impl Manager {
             backup_turn: Default::default(),
             registrations: registry.registrations.clone(),
             webhooks: webhooks.clone(),
+            console: Arc::new(WebConsole::of_manager(client.clone(), shared_key)),
             intake: BindingIntake::new(&client, &webhooks),
         };
         let handlers = handlers(&open, Arc::new(api), (grpc_reflection, revocations), proxy)?;
@@ -200,7 +205,7 @@ fn handlers<L>(
     (reflects, revocations): (bool, Revocations),
     proxy: InstanceProxy,
 ) -> anyhow::Result<Handlers> {
-    let (console, history) = console_of(open, &api.system);
+    let (console, history) = (Arc::clone(&api.console), MetricsHistory::start(&open.server));
     let (operations, accounts) = (Arc::clone(&api.operations), Arc::clone(&api.accounts));
     Ok(Handlers {
         extensions: vec![
@@ -220,12 +225,6 @@ fn handlers<L>(
         mounts: vec![Box::new(PeerMount { directory: proxy.directory.clone() }), Box::new(proxy)],
         ..Handlers::default()
     })
-}
-
-/// The web console and the samples it shows.
-fn console_of<L>(open: &ApiHost<L>, client: &ClusterClient) -> (Arc<WebConsole>, MetricsHistory) {
-    let console = WebConsole::of_manager(client.clone(), &open.certificates.service_account_key);
-    (Arc::new(console), MetricsHistory::start(&open.server))
 }
 
 /// The controllers of the manager.

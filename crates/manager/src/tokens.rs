@@ -46,6 +46,17 @@ pub struct TokenRequest<'a> {
     pub valid_for: Duration,
 }
 
+impl TokenRequest<'_> {
+    /// Refuses times that are too short or too long.
+    pub fn check(&self) -> Result<(), Status> {
+        if self.valid_for > VALID_MAX || self.valid_for.is_zero() {
+            let text = format!("a token is valid for 1 s to {} days", VALID_MAX.as_secs() / 86_400);
+            return Err(Status::bad_request(text));
+        }
+        Ok(())
+    }
+}
+
 /// Issues and checks tokens. It is created before the server it authenticates for, and gets its client afterwards.
 #[derive(Default)]
 pub struct AccessTokens {
@@ -72,17 +83,14 @@ impl AccessTokens {
     /// Issues a token and returns it with its id. Only its hash is stored.
     pub async fn issue(&self, request: &TokenRequest<'_>) -> Result<(TokenInfo, String), Status> {
         let (client, rights) = self.deps()?;
-        if request.valid_for > VALID_MAX || request.valid_for.is_zero() {
-            let text = format!("a token is valid for 1 s to {} days", VALID_MAX.as_secs() / 86_400);
-            return Err(Status::bad_request(text));
-        }
+        request.check()?;
         let id = random_lowercase(ID_LENGTH).map_err(Status::internal)?;
         let secret = random_bearer_token().map_err(Status::internal)?;
         let now = Timestamp::now();
         let expires = time::after(now, i64::try_from(request.valid_for.as_secs()).unwrap_or(i64::MAX));
         let record = json!({
             "user": request.user.name, "uid": request.user.uid, "groups": request.user.groups,
-            "userObject": rights.user_uid(&request.user.name),
+            "userObject": rights.account_uid(&request.user.name),
             "instance": request.instance.map(|(name, _)| name), "instanceUID": request.instance.map(|(_, uid)| uid),
             "issuedAt": time::format_seconds(now), "expiresAt": time::format_seconds(expires),
             "hash": hash(secret.expose()),
@@ -142,7 +150,7 @@ impl AccessTokens {
             return Err("the token has expired".to_owned());
         }
         let user = text("user");
-        if rights.is_disabled(user) || record["userObject"].as_str().map(str::to_owned) != rights.user_uid(user) {
+        if rights.is_disabled(user) || record["userObject"].as_str().map(str::to_owned) != rights.account_uid(user) {
             return Err(format!("the user {user} is disabled or was removed"));
         }
         check_instance(&record, path)?;
@@ -165,6 +173,11 @@ pub fn bearer(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let token = value.strip_prefix("Bearer ").filter(|token| token.starts_with(PREFIX))?;
     Some(token.to_owned())
+}
+
+/// Returns the id in an access token.
+pub fn id_of(token: &str) -> Option<&str> {
+    token.strip_prefix(PREFIX)?.split_at_checked(ID_LENGTH).map(|(id, _)| id)
 }
 
 /// A token for one instance is valid below its path only.

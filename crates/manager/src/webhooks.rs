@@ -230,15 +230,20 @@ impl Webhooks {
         Ok(self.log.lock().get(webhook.uid()).into_iter().flatten().rev().cloned().collect())
     }
 
+    /// Returns a recorded delivery.
+    pub fn delivery(&self, name: &str, id: &str) -> Result<DeliveryRecord, Status> {
+        let missing = || Status::new(404, "NotFound", format!("there is no delivery {id:?} to {name}"));
+        self.deliveries(name)?.into_iter().find(|delivery| delivery.id == id).ok_or_else(missing)
+    }
+
     /// Sends a recorded delivery again, once.
     pub async fn redeliver(&self, name: &str, id: &str) -> Result<DeliveryRecord, Status> {
         let webhook = self.find(name)?;
-        let missing = || Status::new(404, "NotFound", format!("there is no delivery {id:?} to {name}"));
-        let wanted = self.deliveries(name)?.into_iter().find(|delivery| delivery.id == id).ok_or_else(missing)?;
+        let wanted = self.delivery(name, id)?;
         let again = DeliveryRecord { id: new_id(), time: time::format_micros(Timestamp::now()), attempts: 0, ..wanted };
         let id = again.id.clone();
         let _ = self.attempt(&webhook, again).await;
-        self.deliveries(name)?.into_iter().find(|delivery| delivery.id == id).ok_or_else(missing)
+        self.delivery(name, &id)
     }
 
     fn find(&self, name: &str) -> Result<Arc<Object>, Status> {

@@ -1,5 +1,8 @@
 //! A running manager over HTTPS: revocation of open streams, deliveries to webhooks, and pushed bindings.
 
+#[path = "api/conventions.rs"]
+mod conventions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -11,6 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::fields;
+use crate::method::Message;
+
 /// A stream of results.
 pub type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
@@ -86,10 +89,19 @@ impl Raw {
 /// The encoded result of a call.
 pub enum Reply {
     Message(Bytes),
+    /// The same, with the version of what it shows, for later reads.
+    Versioned(Bytes, String),
     Stream(Results<Bytes>),
     /// Content of a REST response; in gRPC it is a message.
     Raw(Raw),
     RawStream(Results<Raw>),
+}
+
+fn with_version(bytes: Bytes, version: &str) -> Reply {
+    match version {
+        "" => Reply::Message(bytes),
+        version => Reply::Versioned(bytes, version.to_owned()),
+    }
 }
 
 impl Payload {
@@ -125,6 +137,30 @@ impl Codec {
 
     pub fn message<T: prost::Message + Serialize>(self, message: &T) -> Result<Reply, Status> {
         self.encode(message).map(Reply::Message)
+    }
+
+    /// A message with the version of what it shows, if there is one.
+    pub fn versioned<T: prost::Message + Serialize>(self, message: &T, version: &str) -> Result<Reply, Status> {
+        Ok(with_version(self.encode(message)?, version))
+    }
+
+    /// The fields of a message that the caller asked for; all without paths.
+    pub fn selected<T: prost::Message + Default + Serialize + DeserializeOwned>(
+        self,
+        message: &T,
+        (response, paths): (&Message, &[String]),
+        version: &str,
+    ) -> Result<Reply, Status> {
+        if paths.is_empty() {
+            return self.versioned(message, version);
+        }
+        let mut value = serde_json::to_value(message).map_err(Status::internal)?;
+        fields::select(&mut value, response, paths);
+        let bytes = match self {
+            Self::Json => value.to_string().into(),
+            Self::Proto => self.encode(&serde_json::from_value::<T>(value).map_err(Status::internal)?)?,
+        };
+        Ok(with_version(bytes, version))
     }
 
     pub fn stream<T: prost::Message + Serialize + 'static>(self, results: Results<T>) -> Reply {

@@ -30,6 +30,8 @@ const PERMISSION_DENIED: Code = code(7, 403);
 const RESOURCE_EXHAUSTED: Code = code(8, 429);
 const FAILED_PRECONDITION: Code = code(9, 400);
 const ABORTED: Code = code(10, 409);
+/// `If-Match` names another version.
+const STALE: Code = code(10, 412);
 const OUT_OF_RANGE: Code = code(11, 400);
 const UNIMPLEMENTED: Code = code(12, 501);
 const INTERNAL: Code = code(13, 500);
@@ -61,6 +63,7 @@ pub fn code_of(status: &Status) -> Code {
         (401, _) => UNAUTHENTICATED,
         (403, _) => PERMISSION_DENIED,
         (404, _) => NOT_FOUND,
+        (412, _) => STALE,
         (409, "AlreadyExists") => ALREADY_EXISTS,
         (409, _) => ABORTED,
         (429, _) => RESOURCE_EXHAUSTED,
@@ -205,6 +208,7 @@ mod tests {
         check(405, "MethodNotAllowed", 12, 501);
         check(409, "AlreadyExists", 6, 409);
         check(409, "Conflict", 10, 409);
+        check(412, "PreconditionFailed", 10, 412);
         check(429, "TooManyRequests", 8, 429);
         check(503, "ServiceUnavailable", 14, 503);
         check(504, "Timeout", 4, 504);

@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Frame;
 use object::Status;
 
+use crate::rest::VERSION_HEADER;
 use crate::{Reply, ResponseBody, errors};
 
 /// Bytes before each message: a flag for compression and the length.
@@ -74,7 +75,13 @@ pub fn framed(message: &[u8]) -> Bytes {
 
 /// Returns the response for a result.
 pub fn response(result: Result<Reply, Status>) -> Response<ResponseBody> {
+    let mut version = String::new();
     let frames: crate::FrameStream = match result {
+        Ok(Reply::Versioned(message, shown)) => {
+            version = shown;
+            let frames = [Ok(Frame::data(framed(&message))), Ok(Frame::trailers(trailers(None)))];
+            Box::pin(stream::iter(frames))
+        }
         Ok(Reply::Message(message)) => {
             let frames = [Ok(Frame::data(framed(&message))), Ok(Frame::trailers(trailers(None)))];
             Box::pin(stream::iter(frames))
@@ -87,6 +94,11 @@ pub fn response(result: Result<Reply, Status>) -> Response<ResponseBody> {
         Err(status) => return error(&status),
     };
     let mut response = Response::new(ResponseBody::Frames(frames));
+    if let Ok(version) = HeaderValue::from_str(&version)
+        && !version.is_empty()
+    {
+        response.headers_mut().insert(VERSION_HEADER, version);
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }

@@ -4,9 +4,11 @@
 
 pub mod call;
 pub mod errors;
+pub mod fields;
 pub mod grpc;
 pub mod health;
 pub mod method;
+pub mod precondition;
 pub mod reflection;
 pub mod request;
 pub mod rest;

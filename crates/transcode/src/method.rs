@@ -8,6 +8,8 @@ pub struct Method {
     pub name: &'static str,
     pub routes: &'static [HttpRoute],
     pub request: &'static Message,
+    /// The fields of the result, if callers can select some.
+    pub response: Option<&'static Message>,
     pub output: Output,
     /// The permission a caller needs.
     pub permission: &'static str,

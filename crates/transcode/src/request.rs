@@ -180,8 +180,15 @@ mod tests {
             Field { name: "content", json: "content", kind: FieldKind::Raw, repeated: false },
         ],
     };
-    static METHOD: Method =
-        Method { service: "s", name: "m", routes: &[], request: &OUTER, output: Output::Message, permission: "" };
+    static METHOD: Method = Method {
+        service: "s",
+        name: "m",
+        routes: &[],
+        request: &OUTER,
+        response: None,
+        output: Output::Message,
+        permission: "",
+    };
 
     #[track_caller]
     fn check(verb: &'static str, body: &'static str, query: &str, sent: &str, expected: Result<Value, &str>) {

@@ -12,8 +12,10 @@ use crate::method::{HttpRoute, Method};
 use crate::template::{self, Template};
 use crate::{Raw, Reply, ResponseBody, errors};
 
-/// The header that carries the version of a write, and by which a read asks for at least that version.
+/// The header with the version of what a response shows.
 pub const VERSION_HEADER: &str = "x-flotilla-version";
+/// The header by which a request asks for an answer that contains an earlier write.
+pub const AT_LEAST_HEADER: &str = "x-flotilla-at-least";
 
 /// The routes of an API.
 pub struct Router {
@@ -61,6 +63,11 @@ impl Router {
 pub fn response(result: Result<Reply, Status>, headers: &HeaderMap) -> Response<ResponseBody> {
     match result {
         Ok(Reply::Message(bytes)) => with_type("application/json", ResponseBody::Whole(bytes)),
+        Ok(Reply::Versioned(bytes, version)) => {
+            let mut response = with_type("application/json", ResponseBody::Whole(bytes));
+            set(&mut response, http::HeaderName::from_static(VERSION_HEADER), &version);
+            response
+        }
         Ok(Reply::Raw(raw)) => raw_response(raw),
         Ok(Reply::Stream(results)) if wants_events(headers) => {
             with_type("text/event-stream", ResponseBody::Frames(Box::pin(events(results))))

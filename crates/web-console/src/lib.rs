@@ -28,12 +28,14 @@ use async_trait::async_trait;
 use cluster_client::ClusterClient;
 use http::HeaderMap;
 use jiff::Timestamp;
+use object::Status;
 use object::request::User;
 use pki::key::PrivateKey;
 use pki::sealing::SealingKey;
+use pki::token::hash;
 
 use crate::session_store::SessionStore;
-use crate::sessions::Sessions;
+use crate::sessions::{SessionInfo, Sessions, public_id};
 use crate::tickets::Tickets;
 
 /// The path prefix of the console.
@@ -58,6 +60,23 @@ impl WebConsole {
     /// The console of a manager. The page opens instances below `/console/i/NAME/` and calls `/instances/NAME/` for them.
     pub fn of_manager(client: ClusterClient, shared_key: &PrivateKey) -> Self {
         Self { manages_instances: true, ..Self::of_plane(client, shared_key) }
+    }
+}
+
+impl WebConsole {
+    /// Returns the public id of the session of a request.
+    pub fn session_of(&self, headers: &HeaderMap) -> Option<String> {
+        origin::session_cookie(headers).map(|cookie| public_id(&hash(cookie)).to_owned())
+    }
+
+    /// Returns the sessions of a user.
+    pub async fn sessions_of(&self, user: &str) -> Result<Vec<SessionInfo>, Status> {
+        self.sessions.of_user(user, Timestamp::now()).await
+    }
+
+    /// Ends a session by its public id.
+    pub async fn end_session(&self, id: &str) -> Result<(), Status> {
+        self.sessions.close_public(id).await
     }
 }
 

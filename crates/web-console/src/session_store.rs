@@ -17,13 +17,14 @@ use pki::sealing::SealingKey;
 use pki::token::{Secret, hash};
 use serde::{Deserialize, Serialize};
 
-use crate::sessions::{PER_USER_MAX, Session, TOTAL_MAX};
+use crate::sessions::{PER_USER_MAX, Session, TOTAL_MAX, public_id};
 
 const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "flotilla.dev/console-session";
 const LABEL: &str = "flotilla.dev/console-session";
 const ANNOTATION_USED: &str = "flotilla.dev/session-used";
 const FIELD: &str = "session";
+const NAME_PREFIX: &str = "console-session-";
 const FIELD_MANAGER: &str = "flotilla-console";
 
 /// Reads and writes sessions as Secrets.
@@ -49,7 +50,11 @@ fn secrets() -> GroupVersionResource {
 
 /// The name of the Secret for the hash of a cookie.
 fn name_of(key: &str) -> String {
-    format!("console-session-{}", &key[..40])
+    secret_name(public_id(key))
+}
+
+fn secret_name(id: &str) -> String {
+    format!("{NAME_PREFIX}{id}")
 }
 
 /// Label values have at most 63 characters of a small alphabet; names of users may be anything.
@@ -101,6 +106,22 @@ impl SessionStore {
 
     pub async fn remove(&self, key: &str) -> Result<(), Status> {
         self.delete(&name_of(key)).await
+    }
+
+    pub async fn remove_public(&self, id: &str) -> Result<(), Status> {
+        self.delete(&secret_name(id)).await
+    }
+
+    /// Returns the sessions of a user with their public ids.
+    pub async fn of_user(&self, user: &str) -> Result<Vec<(String, Session)>, Status> {
+        let selector = format!("{LABEL}={}", user_label(user));
+        let options = ListOptions { label_selector: Some(selector), ..ListOptions::default() };
+        let listed = self.client.list_all(ResourceRef::within(&secrets(), NAMESPACE), options).await?;
+        let read = |object: &Arc<Object>| {
+            let id = object.name().strip_prefix(NAME_PREFIX)?;
+            Some((id.to_owned(), self.read(object)?))
+        };
+        Ok(listed.items.iter().filter_map(read).filter(|(_, session)| session.user.name == user).collect())
     }
 
     async fn delete(&self, name: &str) -> Result<(), Status> {

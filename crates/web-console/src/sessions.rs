@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use object::Status;
 use object::request::User;
 use parking_lot::Mutex;
 use pki::token::{Secret, hash};
@@ -36,6 +37,23 @@ impl Session {
     pub fn is_over(&self, now: Timestamp) -> bool {
         now.duration_since(self.opened) >= LIFETIME || now.duration_since(self.used) >= IDLE_MAX
     }
+}
+
+/// A session without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    pub id: String,
+    pub user: String,
+    pub opened: Timestamp,
+    pub used: Timestamp,
+}
+
+/// Hexadecimal digits of the public id of a session.
+const PUBLIC_ID_LENGTH: usize = 40;
+
+/// Returns the part of the hash of a cookie that names a session: in the names of Secrets, and to its user.
+pub fn public_id(key: &str) -> &str {
+    &key[..PUBLIC_ID_LENGTH]
 }
 
 /// A session as this server knows it.
@@ -149,6 +167,36 @@ impl Sessions {
         }
     }
 
+    /// Returns the sessions of a user, the latest used first.
+    pub async fn of_user(&self, user: &str, now: Timestamp) -> Result<Vec<SessionInfo>, Status> {
+        let mut found = match &self.store {
+            Some(store) => store.of_user(user).await?,
+            None => {
+                let known = self.known.lock();
+                let own = known.iter().filter(|(_, known)| known.session.user.name == user);
+                own.map(|(key, known)| (public_id(key).to_owned(), known.session.clone())).collect()
+            }
+        };
+        found.retain(|(_, session)| !session.is_over(now));
+        found.sort_by_key(|(_, session)| std::cmp::Reverse(session.used));
+        let shown = found.into_iter().map(|(id, Session { opened, used, .. })| SessionInfo {
+            id,
+            user: user.to_owned(),
+            opened,
+            used,
+        });
+        Ok(shown.collect())
+    }
+
+    /// Ends a session by its public id.
+    pub async fn close_public(&self, id: &str) -> Result<(), Status> {
+        self.known.lock().retain(|key, _| public_id(key) != id);
+        match &self.store {
+            Some(store) => store.remove_public(id).await,
+            None => Ok(()),
+        }
+    }
+
     pub async fn close(&self, id: &str) {
         let key = hash(id);
         self.known.lock().remove(&key);
@@ -218,6 +266,25 @@ mod tests {
         assert!(sessions.find("ann99", at(100)).await.is_some());
         sessions.close("ann99").await;
         assert!(sessions.find("ann99", at(100)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn users_list_their_sessions_and_end_one() {
+        let api = MemoryApi::default();
+        let stored = SessionStore { client: api.client(), key: SealingKey::derive(b"key", "test") };
+        for sessions in [Sessions::default(), Sessions::stored(stored)] {
+            for (cookie, user, opened) in [("a", "ann", 0), ("b", "ann", 60), ("c", "bob", 0)] {
+                sessions.open(&Secret::new(cookie), self::user(user), None, at(opened)).await;
+            }
+            let found = sessions.of_user("ann", at(90)).await.expect("listed");
+            let ids: Vec<&str> = found.iter().map(|session| session.id.as_str()).collect();
+            assert_eq!(ids, [public_id(&hash("b")), public_id(&hash("a"))]);
+            sessions.close_public(ids[0]).await.expect("ended");
+            assert!(sessions.find("b", at(100)).await.is_none());
+            assert!(sessions.find("a", at(100)).await.is_some() && sessions.find("c", at(100)).await.is_some());
+            assert_eq!(sessions.of_user("ann", at(100)).await.expect("listed").len(), 1);
+            assert!(sessions.of_user("ann", at(13 * HOUR)).await.expect("listed").is_empty(), "all are over");
+        }
     }
 
     #[tokio::test]

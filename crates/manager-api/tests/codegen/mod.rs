@@ -226,7 +226,7 @@ fn attribute(field: &FieldDescriptor) -> String {
             },
             _ => {}
         }
-        if matches!(field.kind(), Kind::Message(_)) {
+        if field.supports_presence() {
             parts.push("skip_serializing_if = \"Option::is_none\"".to_owned());
         }
     }

@@ -11,7 +11,7 @@ pub fn render(api: &Api) -> String {
     let mut out = String::from("// Generated from proto files by `cargo xtask codegen`. Do not edit.\n\n");
     out.push_str(
         "use async_trait::async_trait;\nuse object::Status;\nuse transcode::call::Results;\nuse transcode::{Field, FieldKind, \
-         HttpRoute, Message, Method, Output, Payload, Raw, Reply};\n\nuse crate::messages::*;\n\n",
+         HttpRoute, Message, Method, Output, Payload, Raw, Reply, fields};\n\nuse crate::messages::*;\n\n",
     );
     table(api, &mut out);
     traits(api, &mut out);
@@ -25,6 +25,7 @@ fn constant(message: &MessageDescriptor) -> String {
 
 fn table(api: &Api, out: &mut String) {
     let mut open: Vec<MessageDescriptor> = api.methods.iter().map(|rpc| rpc.method.input()).collect();
+    open.extend(api.methods.iter().filter(|rpc| is_selectable(rpc)).map(|rpc| rpc.method.output()));
     let mut done = BTreeSet::new();
     let mut messages = String::new();
     while let Some(message) = open.pop() {
@@ -50,10 +51,14 @@ fn table(api: &Api, out: &mut String) {
                 format!("        HttpRoute {{ verb: {:?}, template: {:?}, body: {:?} }},\n", r.verb, r.path, r.body)
             })
             .collect();
+        let response = match is_selectable(rpc) {
+            true => format!("Some(&{})", constant(&rpc.method.output())),
+            false => "None".to_owned(),
+        };
         let _ = writeln!(
             out,
             "    Method {{\n        service: {:?},\n        name: {:?},\n        routes: &[\n{}        ],\n        request: \
-             &{},\n        output: Output::{},\n        permission: {:?},\n    }},",
+             &{},\n        response: {response},\n        output: Output::{},\n        permission: {:?},\n    }},",
             rpc.method.parent_service().full_name(),
             rpc.method.name(),
             routes.concat(),
@@ -84,6 +89,45 @@ fn kind(field: &FieldDescriptor, open: &mut Vec<MessageDescriptor>) -> String {
             }
         },
         _ => "FieldKind::Integer".to_owned(),
+    }
+}
+
+fn has(rpc: &Rpc, field: &str) -> bool {
+    rpc.method.input().get_field_by_name(field).is_some()
+}
+
+/// Returns true if callers can select fields of the result.
+fn is_selectable(rpc: &Rpc) -> bool {
+    has(rpc, "fields") && output(rpc) == "Message"
+}
+
+/// Messages about objects of instances: their etag is no version of the manager.
+const INSTANCE_OBJECTS: [&str; 3] = ["JoinedCluster", "Policy", "Workload"];
+
+/// The expression for the version of what a result shows.
+fn version(rpc: &Rpc) -> Option<&'static str> {
+    let message = rpc.method.output();
+    let is_own = message.full_name().starts_with(super::PACKAGE);
+    let has = |field: &str| is_own && message.get_field_by_name(field).is_some();
+    match message.name() {
+        // The version of the program.
+        "ServerConfig" => None,
+        _ if has("version") => Some("&result.version"),
+        name if has("etag") && !INSTANCE_OBJECTS.contains(&name) => Some("&format!(\"manager:{}\", result.etag)"),
+        _ => None,
+    }
+}
+
+/// The expression that encodes a message.
+fn encode(rpc: &Rpc, index: usize) -> String {
+    let shown = version(rpc);
+    match (is_selectable(rpc), shown) {
+        (true, shown) => {
+            let shown = shown.unwrap_or("\"\"");
+            format!("codec.selected(&result, (response(&METHODS[{index}])?, &fields), {shown})")
+        }
+        (false, Some(shown)) => format!("codec.versioned(&result, {shown})"),
+        (false, None) => "codec.message(&result)".to_owned(),
     }
 }
 
@@ -142,7 +186,8 @@ fn traits(api: &Api, out: &mut String) {
         "/// Decides about calls before a service gets them, and recognizes repeated ones.\n#[async_trait]\npub trait \
          Gate<C>: Send + Sync {\n    /// Returns an error if the caller may not call the method, for the instance it \
          names.\n    async fn permit(&self, caller: &C, method: &'static Method, instance: Option<&str>) -> Result<(), \
-         Status>;\n    /// Returns the encoded result of the same call with the same id.\n    fn earlier(&self, caller: &C, \
+         Status>;\n    /// Returns an error unless answers contain the writes with these versions.\n    async fn reached(&self, caller: \
+         &C, versions: &[String]) -> Result<(), Status>;\n    /// Returns the encoded result of the same call with the same id.\n    fn earlier(&self, caller: &C, \
          id: &str, call: &[u8]) -> Result<Option<Vec<u8>>, Status>;\n    fn remember(&self, caller: &C, id: &str, call: \
          Vec<u8>, result: Vec<u8>);\n}\n\n",
     );
@@ -167,7 +212,19 @@ fn dispatch(api: &Api, out: &mut String) {
             "        {index} => {{\n            let request: {input} = payload.read()?;\n            \
              services.permit(caller, &METHODS[{index}], {instance}).await?;"
         );
-        let has_id = rpc.method.input().get_field_by_name("request_id").is_some();
+        if let Some(field) = rpc.method.input().get_field_by_name("at_least") {
+            let versions =
+                if field.is_list() { "&request.at_least" } else { "std::slice::from_ref(&request.at_least)" };
+            let _ = writeln!(out, "            services.reached(caller, {versions}).await?;");
+        }
+        if has(rpc, "fields") {
+            out.push_str("            let fields = request.fields.clone().unwrap_or_default().paths;\n");
+            let _ = match is_selectable(rpc) {
+                true => writeln!(out, "            fields::check(response(&METHODS[{index}])?, &fields)?;"),
+                false => writeln!(out, "            fields::check_none(&fields)?;"),
+            };
+        }
+        let has_id = has(rpc, "request_id");
         if has_id {
             out.push_str(
                 "            let id = request.request_id.clone();\n            let sent = \
@@ -176,25 +233,31 @@ fn dispatch(api: &Api, out: &mut String) {
             );
             let _ = writeln!(
                 out,
-                "                let earlier: {} = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;\n                \
-                 return codec.message(&earlier);\n            }}",
-                result_type(rpc)
+                "                let result: {} = prost::Message::decode(&earlier[..]).map_err(Status::internal)?;\n                \
+                 return {};\n            }}",
+                result_type(rpc),
+                encode(rpc, index)
             );
         }
         let _ = writeln!(out, "            let result = services.{name}(caller, request).await?;");
         if has_id {
             out.push_str("            services.remember(caller, &id, sent, prost::Message::encode_to_vec(&result));\n");
         }
-        out.push_str(match output(rpc) {
-            "Message" => "            codec.message(&result)\n",
-            "Stream" => "            Ok(codec.stream(result))\n",
-            "Raw" => "            Ok(codec.raw(result))\n",
-            _ => "            Ok(codec.raw_stream(result))\n",
-        });
+        let _ = match output(rpc) {
+            "Message" => writeln!(out, "            {}", encode(rpc, index)),
+            "Stream" => writeln!(out, "            Ok(codec.stream(result))"),
+            "Raw" => writeln!(out, "            Ok(codec.raw(result))"),
+            _ => writeln!(out, "            Ok(codec.raw_stream(result))"),
+        };
         out.push_str("        }\n");
     }
     out.push_str("        _ => Err(Status::method_not_served()),\n    }\n}\n");
+    out.push_str(RESPONSE);
 }
+
+/// The fields of a result that can be selected.
+const RESPONSE: &str = "\nfn response(method: &'static Method) -> Result<&'static Message, Status> {\n    \
+                        method.response.ok_or_else(|| Status::internal(\"the result has no table of fields\"))\n}\n";
 
 /// The expression for the instance that a request names.
 fn instance(rpc: &Rpc) -> String {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::convert::{from_known_spec, to_spec};
 use super::lists::{ListRequest, Page, page};
 use super::{ApiCaller, ManagerApi};
+use crate::accounts::check_password;
 
 const FIELD_MANAGER: &str = "flotilla";
 const INSTANCE_ROLES: [&str; 3] = ["admin", "edit", "view"];
@@ -69,6 +70,7 @@ impl ManagerApi {
             page_size: request.page_size,
             page_token: &request.page_token,
             page: request.page,
+            include_total: request.include_total,
             scope: format!("kindless {} {}", resource.plural, caller.user.name),
         };
         let Page { items, next_page_token, total } = page(&self.page_key, visible, &list_request)?;
@@ -170,11 +172,21 @@ impl ManagerApi {
         self.access_client(caller)?.delete(target, options).await.map(drop)
     }
 
-    async fn change_workspace(&self, caller: &ApiCaller, name: &str, spec: Value) -> Result<Workspace, Status> {
+    async fn change_workspace(
+        &self,
+        caller: &ApiCaller,
+        (name, etag): (&str, &str),
+        spec: Value,
+        dry_run: bool,
+    ) -> Result<Workspace, Status> {
         let client = self.as_caller(caller)?;
         let target = ResourceRef::cluster(&WORKSPACES.gvr(), name);
-        let options = WriteOptions::managed_by(FIELD_MANAGER);
-        let patched = client.patch(target, Patch::merge(json!({"spec": spec})), options).await?;
+        let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        let mut patch = json!({"spec": spec});
+        if !etag.is_empty() {
+            patch["metadata"]["resourceVersion"] = etag.into();
+        }
+        let patched = client.patch(target, Patch::merge(patch), options).await?;
         message(&WORKSPACES, &patched)
     }
 }
@@ -329,6 +341,10 @@ impl AccessService<ApiCaller> for ManagerApi {
             );
             return Err(Status::new(403, "Forbidden", text));
         }
+        if request.validate_only {
+            self.get_access(caller, &USERS, &request.name).await?;
+            return check_password(&request.password);
+        }
         self.accounts.set_password(&request.name, &request.password).await
     }
 
@@ -351,7 +367,8 @@ impl AccessService<ApiCaller> for ManagerApi {
         let new: Vec<_> = request.namespaces.into_iter().filter(|found| !namespaces.contains(found)).collect();
         namespaces.extend(new);
         let spec = json!({"instances": instances, "namespaces": namespaces});
-        self.change_workspace(caller, &request.workspace, spec).await
+        let target = (request.workspace.as_str(), request.etag.as_str());
+        self.change_workspace(caller, target, spec, request.validate_only).await
     }
 
     async fn unbind_resources(&self, caller: &ApiCaller, request: UnbindResourcesRequest) -> Result<Workspace, Status> {
@@ -361,7 +378,8 @@ impl AccessService<ApiCaller> for ManagerApi {
         instances.retain(|name| !request.instances.contains(name));
         namespaces.retain(|found| !request.namespaces.contains(found));
         let spec = json!({"instances": instances, "namespaces": namespaces});
-        self.change_workspace(caller, &request.workspace, spec).await
+        let target = (request.workspace.as_str(), request.etag.as_str());
+        self.change_workspace(caller, target, spec, request.validate_only).await
     }
 
     async fn check_permission(
@@ -428,5 +446,25 @@ impl AccessService<ApiCaller> for ManagerApi {
             WorkspaceResource { instance, namespace, state }
         });
         Ok(ListWorkspaceResourcesResponse { resources: resources.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manager_kinds::WEBHOOKS;
+
+    use super::*;
+
+    /// A field without a schema would be dropped when it is written.
+    #[test]
+    fn every_field_of_a_message_is_a_field_of_its_kind() {
+        let kinds = manager_kinds::kinds();
+        for resource in [USERS, GROUPS, ROLES, BINDINGS, WORKSPACES, FOLDERS, WEBHOOKS] {
+            let kind = kinds.iter().find(|kind| kind.plural == resource.plural).expect("a kind");
+            let spec = kind.schema.root().property("spec").expect("a spec");
+            for field in known(&resource) {
+                assert!(spec.property(field).is_some(), "{} has no field spec.{field}", resource.kind);
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use transcode::Raw;
 use transcode::call::Results;
 
 use super::convert::timestamp;
-use super::lists::{page_size, read_token, scope_of, token};
+use super::lists::{counted, page_size, read_token, scope_of, token};
 use super::{ApiCaller, ManagerApi};
 use crate::audit_trail::{AuditRecord, ENTRIES_MAX};
 
@@ -81,13 +81,13 @@ impl AuditService<ApiCaller> for ManagerApi {
         };
         let end = start.saturating_add(page_size(request.page_size)?).min(entries.len());
         let next_page_token = match entries[start..end].last().filter(|_| end < entries.len()) {
-            Some(last) => token(&self.page_key, &[last.time.clone(), last.id.clone()], &scope),
+            Some(last) => token(&self.page_key, &[last.time.clone(), last.id.clone()], &scope)?,
             None => String::new(),
         };
         Ok(ListAuditEntriesResponse {
             entries: entries[start..end].iter().map(|entry| message(entry)).collect(),
             next_page_token,
-            total: i64::try_from(entries.len()).unwrap_or(i64::MAX),
+            total: counted(entries.len(), request.include_total),
             kept: ENTRIES_MAX as i64,
         })
     }

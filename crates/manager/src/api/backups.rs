@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use api::safe_mode::CONFIRM_PATH;
+use api::safe_mode::{CONFIRM_PATH, STATE_PATH};
 use async_trait::async_trait;
 use bytes::Bytes;
 use cluster_client::{ResourceRef, WriteOptions};
@@ -93,8 +93,11 @@ impl ManagerApi {
             object.set_annotation(MODE, mode);
         }
         let client = self.operations.client_as(&caller.user).map_err(Status::internal)?;
-        let options = WriteOptions::managed_by(FIELD_MANAGER);
+        let options = WriteOptions { dry_run: request.validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
         let created = client.create(ResourceRef::within(&KARMADAS.gvr(), namespace), object, options).await?;
+        if request.validate_only {
+            return self.shown_object(caller, &created, &request.new_name);
+        }
         self.operations.directory.note(&created);
         let (to, former) = (self.dirs.backups(created.uid()), self.dirs.of(source.object.uid()));
         let (id, directory) = (request.id.clone(), directory.clone());
@@ -120,6 +123,9 @@ impl BackupService<ApiCaller> for ManagerApi {
         };
         if backups::list(&directory).map_err(unreadable)?.len() >= BACKUPS_MAX {
             return Err(failed_precondition(format!("the instance has {BACKUPS_MAX} backups: delete one first")));
+        }
+        if request.validate_only {
+            return Ok(Backup { instance: request.instance, ..Backup::default() });
         }
         backups::prepare(&directory).map_err(unreadable)?;
         let suffix = pki::token::random_lowercase(6).map_err(Status::internal)?;
@@ -163,6 +169,9 @@ impl BackupService<ApiCaller> for ManagerApi {
         if is_wanted && !backups::is_restored_from(&self.dirs.of(entry.object.uid()), &request.id) {
             return Err(failed_precondition("the instance is being restored from this backup"));
         }
+        if request.validate_only {
+            return Ok(());
+        }
         std::fs::remove_file(backup_file(&directory, &request.id)).map_err(unreadable)
     }
 
@@ -177,12 +186,15 @@ impl BackupService<ApiCaller> for ManagerApi {
             return Err(failed_precondition("the instance was restored from this backup already: take another one"));
         }
         let patch = json!({"metadata": {"annotations": {RESTORE: request.id}}});
-        let patched = self.patch_instance(&request.instance, patch, false).await?;
+        let patched = self.patch_instance(&request.instance, patch, request.validate_only).await?;
         self.shown_object(caller, &patched, &request.instance)
     }
 
     async fn confirm_restore(&self, caller: &ApiCaller, request: ConfirmRestoreRequest) -> Result<(), Status> {
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
+        if request.validate_only {
+            return client.get_json(STATE_PATH).await.map(drop);
+        }
         let confirm = http::Request::post(CONFIRM_PATH).body(Bytes::new()).map_err(Status::internal)?;
         let response = client.raw(confirm).await?;
         match response.status().as_u16() {

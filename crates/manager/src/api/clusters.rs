@@ -94,6 +94,23 @@ pub(super) fn joined(cluster: &Object) -> JoinedCluster {
         allocated: quantities(summary.and_then(|summary| summary.get("allocated"))),
         create_time: created(cluster),
         removing: cluster.is_deleting(),
+        version: String::new(),
+    }
+}
+
+/// Adds the version that a patch is for.
+fn with_version(mut patch: Value, etag: &str) -> Value {
+    if !etag.is_empty() {
+        patch["metadata"]["resourceVersion"] = etag.into();
+    }
+    patch
+}
+
+/// Refuses a write of another version than the one that was read.
+pub(super) fn require_version(resource: &api::Resource, object: &Object, etag: &str) -> Result<(), Status> {
+    match etag.is_empty() || etag == object.resource_version() {
+        true => Ok(()),
+        false => Err(Status::stale(&resource.gvr().group_resource(), object.name())),
     }
 }
 
@@ -193,7 +210,9 @@ impl ManagerApi {
         let client = self.operations.instance_client(&caller.user, instance).await?;
         let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
         let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
-        client.patch(target, Patch::merge(patch), options).await.map(|cluster| joined(&cluster))
+        let patched = client.patch(target, Patch::merge(patch), options).await?;
+        let version = self.version_of(instance, patched.resource_version());
+        Ok(JoinedCluster { version, ..joined(&patched) })
     }
 
     async fn joined_cluster(&self, caller: &ApiCaller, instance: &str, name: &str) -> Result<Arc<Object>, Status> {
@@ -207,8 +226,35 @@ impl ManagerApi {
         Ok(list.items)
     }
 
-    async fn set_cordon(&self, caller: &ApiCaller, at: (&str, &str), is_on: bool) -> Result<JoinedCluster, Status> {
+    /// Takes a cluster out of an instance: through the inventory, or in the instance when it was joined in another way.
+    pub(super) async fn unjoin(
+        &self,
+        caller: &ApiCaller,
+        (instance, name): (&str, &str),
+        dry_run: bool,
+    ) -> Result<(), Status> {
+        let cluster = self.system.find(ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), name)).await?;
+        let instances = cluster.iter().flat_map(|cluster| cluster.items(&["spec", "instances"]));
+        let instances: Vec<&Value> = instances.collect();
+        if !instances.iter().any(|joined| **joined == instance) {
+            let client = self.operations.instance_client(&caller.user, instance).await?;
+            let target = ResourceRef::cluster(&CLUSTERS.gvr(), name);
+            let options = DeleteOptions { dry_run, ..DeleteOptions::default() };
+            return client.delete(target, options).await.map(drop);
+        }
+        let rest: Vec<&Value> = instances.into_iter().filter(|joined| **joined != instance).collect();
+        self.patch_managed(name, json!({"spec": {"instances": rest}}), dry_run).await.map(drop)
+    }
+
+    async fn set_cordon(
+        &self,
+        caller: &ApiCaller,
+        at: (&str, &str),
+        is_on: bool,
+        (etag, dry_run): (&str, bool),
+    ) -> Result<JoinedCluster, Status> {
         let cluster = self.joined_cluster(caller, at.0, at.1).await?;
+        require_version(&CLUSTERS, &cluster, etag)?;
         let mut taints: Vec<Taint> = cluster.items(&["spec", "taints"]).iter().map(taint).collect();
         taints.retain(|taint| (taint.key.as_str(), taint.effect.as_str()) != CORDON);
         if is_on {
@@ -217,7 +263,7 @@ impl ManagerApi {
         let taints: Vec<Value> = taints.iter().map(taint_value).collect();
         let version = cluster.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-        self.patch_joined(caller, at, patch, false).await
+        self.patch_joined(caller, at, patch, dry_run).await
     }
 }
 
@@ -239,6 +285,7 @@ impl ClusterService<ApiCaller> for ManagerApi {
                 page_size: request.page_size,
                 page_token: &request.page_token,
                 page: request.page,
+                include_total: request.include_total,
                 scope: format!("kindless inventory {}", caller.user.name),
             },
         )?;
@@ -350,13 +397,15 @@ impl ClusterService<ApiCaller> for ManagerApi {
     ) -> Result<(), Status> {
         confirmed(&request.name, &request.confirm_name)?;
         let cluster = self.managed_cluster(caller, &request.name).await?;
+        require_version(&MANAGED_CLUSTERS, &cluster, &request.etag)?;
         let joined = cluster.items(&["status", "joinedTo"]).len() + cluster.items(&["spec", "instances"]).len();
         if joined > 0 {
             return Err(failed_precondition(format!("the cluster {} is joined to an instance", request.name)));
         }
         let target = ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), &request.name);
-        self.system.delete(target, DeleteOptions::default()).await?;
-        if !has_own_secret(&cluster) {
+        let options = DeleteOptions { dry_run: request.validate_only, ..DeleteOptions::default() };
+        self.system.delete(target, options).await?;
+        if request.validate_only || !has_own_secret(&cluster) {
             return Ok(());
         }
         let secret = ResourceRef::namespaced(&secrets(), INSTANCE_NAMESPACE, &secret_name(&request.name));
@@ -391,7 +440,8 @@ impl ClusterService<ApiCaller> for ManagerApi {
             true => self.system.clone(),
             false => self.operations.client_as(&caller.user).map_err(Status::internal)?,
         };
-        client.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        let options = WriteOptions { dry_run: request.validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        client.patch(target, Patch::merge(patch), options).await?;
         Ok(CredentialState { fingerprint: pki::token::hash(&request.kubeconfig), valid: true, message: String::new() })
     }
 
@@ -414,7 +464,6 @@ impl ClusterService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: ListJoinedClustersRequest,
     ) -> Result<ListJoinedClustersResponse, Status> {
-        self.reached(&caller.user, &request.at_least)?;
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
         let list = client.list_all(ResourceRef::all(&CLUSTERS.gvr()), ListOptions::default()).await?;
         let found = page(
@@ -426,6 +475,7 @@ impl ClusterService<ApiCaller> for ManagerApi {
                 page_size: request.page_size,
                 page_token: &request.page_token,
                 page: request.page,
+                include_total: request.include_total,
                 scope: format!("kindless clusters {} {}", caller.user.name, request.instance),
             },
         )?;
@@ -455,7 +505,7 @@ impl ClusterService<ApiCaller> for ManagerApi {
         }
         let version = cluster.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"instances": instances}});
-        self.patch_managed(&request.name, patch, false).await.map(|cluster| managed(&cluster))
+        self.patch_managed(&request.name, patch, request.validate_only).await.map(|cluster| managed(&cluster))
     }
 
     async fn update_joined_cluster(
@@ -512,22 +562,16 @@ impl ClusterService<ApiCaller> for ManagerApi {
         request: RemoveJoinedClusterRequest,
     ) -> Result<(), Status> {
         confirmed(&request.name, &request.confirm_name)?;
-        let target = ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), &request.name);
-        let cluster = self.system.find(target).await?;
-        let instances = cluster.iter().flat_map(|cluster| cluster.items(&["spec", "instances"]));
-        let instances: Vec<&Value> = instances.collect();
-        if !instances.iter().any(|name| **name == request.instance.as_str()) {
-            // Joined in another way: the instance removes it.
-            let client = self.operations.instance_client(&caller.user, &request.instance).await?;
-            let target = ResourceRef::cluster(&CLUSTERS.gvr(), &request.name);
-            return client.delete(target, DeleteOptions::default()).await.map(drop);
+        if !request.etag.is_empty() {
+            let cluster = self.joined_cluster(caller, &request.instance, &request.name).await?;
+            require_version(&CLUSTERS, &cluster, &request.etag)?;
         }
-        let rest: Vec<&Value> = instances.into_iter().filter(|name| **name != request.instance.as_str()).collect();
-        self.patch_managed(&request.name, json!({"spec": {"instances": rest}}), false).await.map(drop)
+        self.unjoin(caller, (&request.instance, &request.name), request.validate_only).await
     }
 
     async fn cordon_cluster(&self, caller: &ApiCaller, request: CordonClusterRequest) -> Result<JoinedCluster, Status> {
-        self.set_cordon(caller, (&request.instance, &request.name), true).await
+        let mode = (request.etag.as_str(), request.validate_only);
+        self.set_cordon(caller, (&request.instance, &request.name), true, mode).await
     }
 
     async fn uncordon_cluster(
@@ -535,13 +579,14 @@ impl ClusterService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: UncordonClusterRequest,
     ) -> Result<JoinedCluster, Status> {
-        self.set_cordon(caller, (&request.instance, &request.name), false).await
+        let mode = (request.etag.as_str(), request.validate_only);
+        self.set_cordon(caller, (&request.instance, &request.name), false, mode).await
     }
 
     async fn set_taints(&self, caller: &ApiCaller, request: SetTaintsRequest) -> Result<JoinedCluster, Status> {
         let taints: Vec<Value> = request.taints.iter().map(taint_value).collect();
-        let patch = json!({"spec": {"taints": taints}});
-        self.patch_joined(caller, (&request.instance, &request.name), patch, false).await
+        let patch = with_version(json!({"spec": {"taints": taints}}), &request.etag);
+        self.patch_joined(caller, (&request.instance, &request.name), patch, request.validate_only).await
     }
 
     async fn set_labels(&self, caller: &ApiCaller, request: SetLabelsRequest) -> Result<JoinedCluster, Status> {
@@ -550,8 +595,8 @@ impl ClusterService<ApiCaller> for ManagerApi {
         for (key, _) in cluster.labels().filter(|(key, _)| !request.labels.contains_key(*key)) {
             wanted[key] = Value::Null;
         }
-        let patch = json!({"metadata": {"labels": wanted}});
-        self.patch_joined(caller, (&request.instance, &request.name), patch, false).await
+        let patch = with_version(json!({"metadata": {"labels": wanted}}), &request.etag);
+        self.patch_joined(caller, (&request.instance, &request.name), patch, request.validate_only).await
     }
 
     async fn list_locations(
@@ -602,7 +647,7 @@ impl ClusterService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: RotateCredentialsRequest,
     ) -> Result<CredentialState, Status> {
-        self.rotate(caller, &request.name).await
+        self.rotate(caller, &request).await
     }
 
     async fn watch_joined_clusters(

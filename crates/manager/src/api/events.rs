@@ -69,6 +69,7 @@ impl EventService<ApiCaller> for ManagerApi {
                 page_size: request.page_size.min(PAGE_SIZE_MAX as i32),
                 page_token: &request.page_token,
                 page: request.page,
+                include_total: request.include_total,
                 scope: format!(
                     "events {} {} {} {} {} {}",
                     caller.user.name, request.instance, request.namespace, request.kind, request.name, request.r#type

@@ -10,14 +10,14 @@ use manager_api::*;
 use object::percent::encode;
 use object::{Status, conditions};
 use transcode::Raw;
-use transcode::call::HttpBody;
+use transcode::call::{HttpBody, Results};
 use transcode::errors::failed_precondition;
 
 use super::resources::send;
 use super::{ApiCaller, ManagerApi};
 
 /// An instance without these paths is no Flotilla.
-fn explained(status: Status) -> Status {
+pub(super) fn explained(status: Status) -> Status {
     match status.is_not_served() {
         true => failed_precondition("the control plane of this instance does not explain its decisions"),
         false => status,
@@ -25,7 +25,7 @@ fn explained(status: Status) -> Status {
 }
 
 /// The query that names an object.
-fn subject(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
+pub(super) fn subject(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
     let parameters = [("apiVersion", api_version), ("kind", kind), ("namespace", namespace), ("name", name)];
     parameters.map(|(key, value)| format!("{key}={}", encode(value))).join("&")
 }
@@ -80,6 +80,26 @@ impl ExplainService<ApiCaller> for ManagerApi {
         });
         let version = self.version_of(&request.instance, &bindings.resource_version);
         Ok(Topology { clusters: shown.collect(), version })
+    }
+
+    async fn watch_timeline(
+        &self,
+        caller: &ApiCaller,
+        request: WatchTimelineRequest,
+    ) -> Result<Results<TimelineStep>, Status> {
+        self.watch_steps(caller, &request).await
+    }
+
+    async fn list_history(
+        &self,
+        caller: &ApiCaller,
+        request: ListHistoryRequest,
+    ) -> Result<ListHistoryResponse, Status> {
+        self.history(caller, &request).await
+    }
+
+    async fn get_graph(&self, caller: &ApiCaller, request: GetGraphRequest) -> Result<Graph, Status> {
+        self.graph_of(caller, &request).await
     }
 
     async fn get_timeline(&self, caller: &ApiCaller, request: GetTimelineRequest) -> Result<Raw, Status> {

@@ -74,6 +74,13 @@ impl Gate<ApiCaller> for ManagerApi {
         }
     }
 
+    async fn reached(&self, caller: &ApiCaller, versions: &[String]) -> Result<(), Status> {
+        for version in versions.iter().filter(|version| !version.is_empty()) {
+            self.reach(&caller.user, version).await?;
+        }
+        Ok(())
+    }
+
     fn earlier(&self, caller: &ApiCaller, id: &str, call: &[u8]) -> Result<Option<Vec<u8>>, Status> {
         if id.is_empty() {
             return Ok(None);
@@ -114,6 +121,44 @@ mod tests {
     use manager_api::METHODS;
 
     use super::*;
+
+    /// Calls with POST that change nothing, and those that exchange credentials.
+    const WITHOUT_CHECK: &[&str] = &[
+        "ValidateImport",
+        "ValidateKubeconfig",
+        "Plan",
+        "SimulateFailover",
+        "PreviewPolicy",
+        "CheckPermission",
+        "RevealSecret",
+        "Login",
+        "StartOidc",
+        "FinishOidc",
+    ];
+
+    #[test]
+    fn every_write_can_be_checked_without_writing() {
+        for method in METHODS {
+            let is_read = method.routes.first().is_some_and(|route| route.verb == "GET");
+            let is_exempt = is_read || WITHOUT_CHECK.contains(&method.name);
+            let can_check = method.request.field("validate_only").is_some();
+            assert_eq!(can_check, !is_exempt, "{}", method.name);
+        }
+    }
+
+    #[test]
+    fn every_list_with_pages_has_fields_and_a_total_on_request() {
+        for method in METHODS.iter().filter(|method| method.request.field("page_token").is_some()) {
+            // Objects of instances are lists of Kubernetes.
+            if method.name == "ListResources" {
+                continue;
+            }
+            for field in ["fields", "include_total"] {
+                assert!(method.request.field(field).is_some(), "{} has no {field}", method.name);
+            }
+            assert!(method.is_stream() || method.response.is_some(), "{}", method.name);
+        }
+    }
 
     #[test]
     fn every_rpc_has_a_known_permission_and_a_path_of_its_own() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use apiserver::extension::{Extension, ExtensionRequest};
-use apiserver::http::RequestBody;
+use apiserver::http::{Incoming, RequestBody};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
@@ -14,14 +14,15 @@ use http::{HeaderMap, Method, Response, header};
 use http_body_util::BodyExt;
 use manager_api::{DESCRIPTORS, Gate, METHODS, OPENAPI_V2, OPENAPI_V3};
 use object::Status;
+use object::request::User;
 use object::request::user::AUTHENTICATED_GROUP;
 use transcode::call::Results;
 use transcode::grpc::{self, Messages};
 use transcode::reflection::{self, Definitions};
-use transcode::rest::{self, Router};
-use transcode::{Payload, Reply, ResponseBody, health, request};
+use transcode::rest::{self, AT_LEAST_HEADER, Router};
+use transcode::{Payload, Reply, ResponseBody, health, precondition, request};
 
-use super::{ApiCaller, ManagerApi};
+use super::{ApiCaller, CallCredential, ManagerApi};
 use crate::audit_trail::{AuditedRequest, is_recorded};
 use crate::revocation::{Revocations, StillAllowed};
 use crate::tokens;
@@ -63,6 +64,17 @@ fn grpc_method(path: &str) -> Option<usize> {
         let rest = path.strip_prefix('/').and_then(|rest| rest.strip_prefix(method.service));
         rest.and_then(|rest| rest.strip_prefix('/')) == Some(method.name)
     })
+}
+
+/// The versions that the answer must contain.
+fn at_least(headers: &HeaderMap) -> Result<Vec<String>, Status> {
+    let invalid = |_| Status::bad_request(format!("{AT_LEAST_HEADER}: is not a version"));
+    let mut versions = Vec::new();
+    for value in headers.get_all(AT_LEAST_HEADER) {
+        let text = value.to_str().map_err(invalid)?;
+        versions.extend(text.split(',').map(str::trim).filter(|version| !version.is_empty()).map(str::to_owned));
+    }
+    Ok(versions)
 }
 
 #[async_trait]
@@ -123,7 +135,7 @@ impl ApiGateway {
 
     async fn call_rest(&self, path: &str, request: ExtensionRequest, called: &Called) -> Result<Reply, Status> {
         let ExtensionRequest { incoming, user } = request;
-        let caller = Arc::new(ApiCaller::new(user, incoming.peer_address.ip()));
+        let caller = Arc::new(self.caller(user, &incoming));
         let found = match self.router.find(incoming.method.as_str(), path) {
             Ok(found) => found,
             // Without credentials the paths of the API are not listed.
@@ -140,8 +152,16 @@ impl ApiGateway {
             content_type: content_type.unwrap_or_default(),
             body: &body,
         };
-        let message = request::message(&METHODS[found.method], found.route, &parts)?;
-        self.call(&caller, found.method, Payload::Json(message), &incoming.headers).await
+        let mut message = request::message(&METHODS[found.method], found.route, &parts)?;
+        let has_version = precondition::require_match(&METHODS[found.method], &mut message, &incoming.headers)?;
+        let result = self.call(&caller, found.method, Payload::Json(message), &incoming.headers).await;
+        result.map_err(|status| if has_version { precondition::failed(status) } else { status })
+    }
+
+    fn caller(&self, user: Arc<User>, incoming: &Incoming) -> ApiCaller {
+        let token = tokens::bearer(&incoming.headers).and_then(|token| tokens::id_of(&token).map(str::to_owned));
+        let session = self.api.console.session_of(&incoming.headers).filter(|_| token.is_none());
+        ApiCaller::new(user, incoming.peer_address.ip(), CallCredential { token, session })
     }
 
     async fn call(
@@ -153,7 +173,11 @@ impl ApiGateway {
     ) -> Result<Reply, Status> {
         let began = Instant::now();
         let limit = grpc::timeout(headers).map_or(CALL_TIMEOUT, |asked| asked.min(CALL_TIMEOUT));
-        let called = Box::pin(manager_api::call(&*self.api, caller, method, payload));
+        let versions = at_least(headers)?;
+        let called = Box::pin(async {
+            self.api.reached(caller, &versions).await?;
+            manager_api::call(&*self.api, caller, method, payload).await
+        });
         let timeout = || Status::timeout("the call did not complete in time");
         let result = tokio::time::timeout(limit, called).await.unwrap_or_else(|_| Err(timeout()));
         self.record(caller, method, result.as_ref().err(), began.elapsed());
@@ -229,7 +253,7 @@ impl ApiGateway {
             health::WATCH => return health::watch(&incoming.body.read().await?, is_known).map(Reply::Stream),
             _ => {}
         }
-        let caller = Arc::new(ApiCaller::new(user, incoming.peer_address.ip()));
+        let caller = Arc::new(self.caller(user, &incoming));
         let method = grpc_method(path).ok_or_else(Status::method_not_served)?;
         let _ = called.set((Arc::clone(&caller), method));
         self.identified(&caller, method)?;

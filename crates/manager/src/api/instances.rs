@@ -1,6 +1,5 @@
 //! `InstanceService`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use instances::directory::InstanceEntry;
 use instances::import;
 use instances::plane::Connection;
 use manager_api::*;
-use manager_kinds::annotations::{self, DESCRIPTION, DISPLAY_NAME, EXPOSE, HIBERNATE_AFTER, MODE, Mode as PlaneMode};
-use manager_kinds::grants::PlatformRole;
+use manager_kinds::annotations::{self, DISPLAY_NAME, MODE, Mode as PlaneMode};
 use manager_kinds::permissions::Verdict;
 use manager_kinds::{INSTANCE_NAMESPACE, KARMADAS};
 use object::builtin;
@@ -22,11 +20,11 @@ use transcode::Raw;
 use transcode::call::Results;
 use transcode::errors::failed_precondition;
 
-use super::convert::{conditions_of, created, labels, quantities, statistic, timestamp};
+use super::convert::timestamp;
 use super::instance_patch::{OUTPUT_ONLY, UPDATABLE, desired};
+use super::instance_view::{InstanceWatch, VisibleInstance};
 use super::lists::{ListRequest, PAGE_SIZE_MAX, page};
-use super::query::{Found, Query};
-use super::{ApiCaller, ManagerApi};
+use super::{ApiCaller, ManagerApi, instance_view};
 use crate::kubeconfigs::{KubeconfigAddress, VALID_DEFAULT};
 use crate::tokens::{TokenInfo, VALID_MAX};
 
@@ -35,39 +33,11 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Warnings in an overview.
 const WARNINGS_MAX: usize = 10;
 
-/// The part of an instance that a caller sees.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum View {
-    Full,
-    /// Names and states.
-    Reduced,
-}
-
 impl ManagerApi {
-    fn view(&self, caller: &ApiCaller, entry: &InstanceEntry) -> Option<View> {
-        let access = self.operations.rights.instance_access(&caller.user, &entry.name());
-        if access.role.is_some() {
-            return Some(View::Full);
-        }
-        let platform = self.operations.rights.platform_roles(&caller.user);
-        let sees_names = platform.contains(&PlatformRole::Auditor) || platform.contains(&PlatformRole::IamOwner);
-        (sees_names || access.sees_instance()).then_some(View::Reduced)
-    }
-
     /// Returns an instance that the gate has allowed.
     pub(super) fn entry(&self, name: &str) -> Result<InstanceEntry, Status> {
         let missing = || Status::not_found(&KARMADAS.gvr().group_resource(), name);
         self.operations.directory.find(name).ok_or_else(missing)
-    }
-
-    fn shown(&self, caller: &ApiCaller, entry: &InstanceEntry) -> Option<Instance> {
-        let view = self.view(caller, entry)?;
-        let access = self.operations.rights.instance_access(&caller.user, &entry.name());
-        let mut instance = message(&entry.object, &entry.name(), view);
-        instance.role = access.role.map(|role| role.name().to_owned()).unwrap_or_default();
-        let roles = access.namespaces.iter();
-        instance.namespace_roles = roles.map(|(name, role)| (name.clone(), role.name().to_owned())).collect();
-        Some(instance)
     }
 
     pub(super) fn shown_object(
@@ -77,7 +47,8 @@ impl ManagerApi {
         name: &str,
     ) -> Result<Instance, Status> {
         let entry = InstanceEntry { object: Arc::clone(object), running: None };
-        self.shown(caller, &entry).ok_or_else(|| Status::not_found(&KARMADAS.gvr().group_resource(), name))
+        instance_view::shown(&self.operations, &caller.user, &entry)
+            .ok_or_else(|| Status::not_found(&KARMADAS.gvr().group_resource(), name))
     }
 
     /// Administrators of one instance do not choose what it takes from the manager or shares with other instances: with the
@@ -103,93 +74,34 @@ impl ManagerApi {
         Ok(patched)
     }
 
-    async fn patched(&self, caller: &ApiCaller, name: &str, patch: Value) -> Result<Instance, Status> {
-        let patched = self.patch_instance(name, patch, false).await?;
+    /// The same, if the instance has a version.
+    async fn patched(
+        &self,
+        caller: &ApiCaller,
+        name: &str,
+        mut patch: Value,
+        (etag, dry_run): (&str, bool),
+    ) -> Result<Instance, Status> {
+        if !etag.is_empty() {
+            patch["metadata"]["resourceVersion"] = etag.into();
+        }
+        let patched = self.patch_instance(name, patch, dry_run).await?;
         self.shown_object(caller, &patched, name)
     }
-}
 
-fn state(phase: &str) -> State {
-    match phase {
-        "Running" => State::Running,
-        "Degraded" | "Failed" => State::Unavailable,
-        "Stopping" | "Deleting" => State::Terminal,
-        "Suspended" => State::Suspended,
-        "Hibernated" => State::Hibernated,
-        "" | "Pending" | "Preparing" | "Starting" => State::Inprocess,
-        _ => State::Unspecified,
-    }
-}
-
-fn mode(mode: PlaneMode) -> Mode {
-    match mode {
-        PlaneMode::InProcess => Mode::InProcess,
-        PlaneMode::Process => Mode::Process,
-        PlaneMode::Imported => Mode::Imported,
-    }
-}
-
-fn message(object: &Object, name: &str, view: View) -> Instance {
-    let settings = annotations::read(object).0;
-    let text = |field: &str| object.str_at(&["status", field]).to_owned();
-    let phase = text("phase");
-    let annotation = |key: &str| object.annotation(key).unwrap_or_default().to_owned();
-    let reduced = Instance {
-        name: name.to_owned(),
-        uid: object.uid().to_owned(),
-        display_name: annotation(DISPLAY_NAME),
-        state: state(&phase).into(),
-        mode: mode(settings.mode).into(),
-        create_time: created(object),
-        phase,
-        reduced: view == View::Reduced,
-        ..Instance::default()
-    };
-    if view == View::Reduced {
-        return reduced;
-    }
-    let own = |(key, _): &(&str, &str)| !key.starts_with("flotilla.dev/") && !key.starts_with("kubectl.kubernetes.io/");
-    let annotations = object.annotations().filter(own);
-    let ready = conditions::find(object, "Ready");
-    Instance {
-        namespace: object.namespace().to_owned(),
-        etag: object.resource_version().to_owned(),
-        description: annotation(DESCRIPTION),
-        labels: labels(object),
-        annotations: annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-        message: ready.filter(|ready| !ready.is_true()).map(|ready| ready.message().to_owned()).unwrap_or_default(),
-        suspended: object.bool_at(&["spec", "suspend"]) == Some(true),
-        protected: settings.is_protected,
-        hibernate_after: annotation(HIBERNATE_AFTER),
-        expose: annotation(EXPOSE),
-        start_time: timestamp(object.str_at(&["status", "startedAt"])),
-        karmada_version: text("karmadaVersion"),
-        kubernetes_version: text("kubernetesVersion"),
-        endpoint: text("endpoint"),
-        summary: object.get(&["status", "summary"]).map(summary),
-        conditions: conditions_of(object),
-        spec: object.get(&["spec"]).and_then(Value::as_object).cloned().map(json::object::from_json),
-        ..reduced
-    }
-}
-
-fn summary(value: &Value) -> Summary {
-    let counts = |field: &str| -> BTreeMap<String, i64> {
-        let fields = value[field].as_object().into_iter().flatten();
-        fields.map(|(name, count)| (name.clone(), count.as_i64().unwrap_or_default())).collect()
-    };
-    let workloads = value["workLoadSummary"].as_object().into_iter().flatten();
-    let total = |field: &str| value[field]["total"].as_i64().map(|total| NumStatistic { total, ready: 0 });
-    Summary {
-        clusters: statistic(value.get("clusterSummary")),
-        nodes: statistic(value.get("nodeSummary")),
-        resources: counts("resourceTotalNum"),
-        workloads: workloads.filter_map(|(name, value)| Some((name.clone(), statistic(Some(value))?))).collect(),
-        policies: counts("policyTotalNum").values().sum(),
-        bindings: total("bindings"),
-        works: total("works"),
-        allocatable: quantities(value["resourceSummary"].get("allocatable")),
-        allocated: quantities(value["resourceSummary"].get("allocated")),
+    /// Takes all clusters out of an instance, so that it can be deleted. Its deletion waits until they are gone.
+    async fn remove_clusters(&self, caller: &ApiCaller, name: &str, dry_run: bool) -> Result<(), Status> {
+        let preview = self.operations.preview_deletion(&caller.user, name).await?;
+        if preview.is_protected {
+            return Err(failed_precondition(format!("the instance {name} is protected: remove the protection first")));
+        }
+        for cluster in &preview.clusters {
+            match self.unjoin(caller, (name, cluster), dry_run).await {
+                Err(status) if !status.is_not_found() => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -228,23 +140,20 @@ impl InstanceService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: ListInstancesRequest,
     ) -> Result<ListInstancesResponse, Status> {
-        let entries = self.operations.directory.list().into_iter();
-        let visible: Vec<Arc<Object>> =
-            entries.filter(|entry| self.view(caller, entry).is_some()).map(|entry| entry.object).collect();
-        let version = visible.iter().filter_map(|object| object.resource_version().parse::<u64>().ok()).max();
+        let visible = instance_view::visible(&self.operations, &caller.user);
+        let version = visible.iter().filter_map(VisibleInstance::version).max();
         let list = ListRequest {
             filter: &request.filter,
             order_by: &request.order_by,
             page_size: request.page_size,
             page_token: &request.page_token,
             page: request.page,
+            include_total: request.include_total,
             scope: format!("kindless instances {}", caller.user.name),
         };
         let found = page(&self.page_key, visible, &list)?;
-        let shown =
-            found.items.into_iter().filter_map(|object| self.shown(caller, &InstanceEntry { object, running: None }));
         Ok(ListInstancesResponse {
-            instances: shown.collect(),
+            instances: found.items.iter().map(VisibleInstance::message).collect(),
             next_page_token: found.next_page_token,
             total: found.total,
             version: version.map(|version| format!("manager:{version}")).unwrap_or_default(),
@@ -256,17 +165,7 @@ impl InstanceService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: WatchInstancesRequest,
     ) -> Result<Results<InstanceEvent>, Status> {
-        let query = Query::parse(&request.filter, jiff::Timestamp::now())?;
-        let watch = Watch {
-            operations: Arc::clone(&self.operations),
-            user: Arc::clone(&caller.user),
-            query,
-            sent: BTreeMap::new(),
-            is_synced: false,
-            pending: Vec::new(),
-            rights: self.operations.rights.changes(),
-            changes: self.operations.directory.changes(),
-        };
+        let watch = InstanceWatch::new(&self.operations, &caller.user, &request.filter)?;
         Ok(Box::pin(stream::unfold(watch, |mut watch| async move {
             let event = watch.next().await;
             Some((Ok(event), watch))
@@ -275,8 +174,7 @@ impl InstanceService<ApiCaller> for ManagerApi {
 
     async fn get_instance(&self, caller: &ApiCaller, request: GetInstanceRequest) -> Result<Instance, Status> {
         let entry = self.entry(&request.name)?;
-        let missing = || Status::not_found(&KARMADAS.gvr().group_resource(), &request.name);
-        self.shown(caller, &entry).ok_or_else(missing)
+        self.shown_object(caller, &entry.object, &request.name)
     }
 
     async fn get_instance_manifest(&self, _: &ApiCaller, request: GetInstanceManifestRequest) -> Result<Raw, Status> {
@@ -315,13 +213,17 @@ impl InstanceService<ApiCaller> for ManagerApi {
     }
 
     async fn import_instance(&self, caller: &ApiCaller, request: ImportInstanceRequest) -> Result<Instance, Status> {
+        if request.validate_only {
+            let checked = self.operations.check_import(&caller.user, &request.name, &request.kubeconfig).await?;
+            return self.shown_object(caller, &checked, &request.name);
+        }
         let imported = self.operations.import_instance(&caller.user, &request.name, &request.kubeconfig).await?;
         self.operations.directory.note(&imported);
         if request.display_name.is_empty() {
             return self.shown_object(caller, &imported, &request.name);
         }
         let patch = json!({"metadata": {"annotations": {DISPLAY_NAME: request.display_name}}});
-        self.patched(caller, &request.name, patch).await
+        self.patched(caller, &request.name, patch, ("", false)).await
     }
 
     async fn validate_import(
@@ -405,9 +307,17 @@ impl InstanceService<ApiCaller> for ManagerApi {
         if !request.etag.is_empty() && request.etag != entry.object.resource_version() {
             return Err(Status::stale(&KARMADAS.gvr().group_resource(), &request.name));
         }
+        if request.force && !request.keep {
+            self.remove_clusters(caller, &request.name, request.validate_only).await?;
+        }
         if request.validate_only {
             let options = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
             return self.system.delete(ResourceRef::of(&KARMADAS.gvr(), &entry.object), options).await.map(drop);
+        }
+        if request.force && !request.keep {
+            let client = self.operations.client_as(&caller.user).map_err(Status::internal)?;
+            let target = ResourceRef::of(&KARMADAS.gvr(), &entry.object);
+            return client.delete(target, DeleteOptions::default()).await.map(drop);
         }
         let deleted = self.operations.delete_instance(&caller.user, &request.name, request.keep).await;
         deleted.map_err(|status| match status.is_conflict() {
@@ -431,17 +341,19 @@ impl InstanceService<ApiCaller> for ManagerApi {
     }
 
     async fn suspend_instance(&self, caller: &ApiCaller, request: SuspendInstanceRequest) -> Result<Instance, Status> {
-        self.patched(caller, &request.name, json!({"spec": {"suspend": true}})).await
+        let mode = (request.etag.as_str(), request.validate_only);
+        self.patched(caller, &request.name, json!({"spec": {"suspend": true}}), mode).await
     }
 
     async fn resume_instance(&self, caller: &ApiCaller, request: ResumeInstanceRequest) -> Result<Instance, Status> {
-        self.patched(caller, &request.name, json!({"spec": {"suspend": false}})).await
+        let mode = (request.etag.as_str(), request.validate_only);
+        self.patched(caller, &request.name, json!({"spec": {"suspend": false}}), mode).await
     }
 
     async fn restart_instance(&self, caller: &ApiCaller, request: RestartInstanceRequest) -> Result<Instance, Status> {
         let now = object::time::format_micros(jiff::Timestamp::now());
         let patch = json!({"metadata": {"annotations": {annotations::RESTARTED_AT: now}}});
-        self.patched(caller, &request.name, patch).await
+        self.patched(caller, &request.name, patch, (&request.etag, request.validate_only)).await
     }
 
     async fn hibernate_instance(
@@ -463,16 +375,16 @@ impl InstanceService<ApiCaller> for ManagerApi {
         }
         let now = object::time::format_micros(jiff::Timestamp::now());
         let patch = json!({"metadata": {"annotations": {annotations::HIBERNATED_AT: now}}});
-        self.patched(caller, &request.name, patch).await
+        self.patched(caller, &request.name, patch, (&request.etag, request.validate_only)).await
     }
 
     async fn wake_instance(&self, caller: &ApiCaller, request: WakeInstanceRequest) -> Result<Instance, Status> {
         let entry = self.entry(&request.name)?;
-        if self.operations.directory.connect(&entry).await.is_none() {
+        if !request.validate_only && self.operations.directory.connect(&entry).await.is_none() {
             let text = format!("the instance {} does not start: its phase is {}", request.name, entry.phase());
             return Err(Status::unavailable(text));
         }
-        self.get_instance(caller, GetInstanceRequest { name: request.name }).await
+        self.shown_object(caller, &self.entry(&request.name)?.object, &request.name)
     }
 
     async fn get_server_config(&self, caller: &ApiCaller, _: GetServerConfigRequest) -> Result<ServerConfig, Status> {
@@ -491,7 +403,7 @@ impl InstanceService<ApiCaller> for ManagerApi {
     }
 
     async fn get_overview(&self, caller: &ApiCaller, request: GetOverviewRequest) -> Result<Overview, Status> {
-        let instance = self.get_instance(caller, GetInstanceRequest { name: request.name.clone() }).await?;
+        let instance = self.shown_object(caller, &self.entry(&request.name)?.object, &request.name)?;
         let mut overview = Overview { instance: Some(instance), ..Overview::default() };
         let Ok(client) = self.operations.instance_client(&caller.user, &request.name).await else {
             return Ok(overview);
@@ -544,6 +456,10 @@ impl InstanceService<ApiCaller> for ManagerApi {
     ) -> Result<Kubeconfig, Status> {
         let valid_for = validity(request.expiration_seconds)?;
         let scope = (valid_for, KubeconfigAddress::parse(&request.address)?);
+        if request.validate_only {
+            self.operations.check_kubeconfig(&caller.user, &request.instance, scope)?;
+            return Ok(Kubeconfig { user: caller.user.name.clone(), instance: request.instance, ..Default::default() });
+        }
         let issued = self.operations.issue_kubeconfig(&caller.user, &request.instance, scope).await?;
         Ok(kubeconfig_message(&issued.token, issued.text))
     }
@@ -559,7 +475,10 @@ impl InstanceService<ApiCaller> for ManagerApi {
     }
 
     async fn revoke_kubeconfig(&self, caller: &ApiCaller, request: RevokeKubeconfigRequest) -> Result<(), Status> {
-        self.operations.revoke_kubeconfig(&caller.user, &request.id).await
+        match request.validate_only {
+            true => self.operations.own_kubeconfig(&caller.user, &request.id).await,
+            false => self.operations.revoke_kubeconfig(&caller.user, &request.id).await,
+        }
     }
 
     async fn list_components(
@@ -576,66 +495,5 @@ impl InstanceService<ApiCaller> for ManagerApi {
         request: DiagnoseInstanceRequest,
     ) -> Result<Diagnosis, Status> {
         self.diagnose(caller, &request.name).await
-    }
-}
-
-/// Compares what a caller may see with what it was sent, whenever instances or rights change.
-struct Watch {
-    operations: Arc<crate::operations::Operations>,
-    user: Arc<object::request::User>,
-    query: Query,
-    sent: BTreeMap<String, Instance>,
-    is_synced: bool,
-    pending: Vec<InstanceEvent>,
-    rights: crate::access::RightsChanges,
-    changes: reconcile::Subscription,
-}
-
-impl Watch {
-    async fn next(&mut self) -> InstanceEvent {
-        loop {
-            if let Some(event) = self.pending.pop() {
-                return event;
-            }
-            self.compare();
-            if !self.is_synced {
-                self.is_synced = true;
-                self.pending.insert(0, InstanceEvent { r#type: ChangeType::Synced.into(), instance: None });
-            }
-            if self.pending.is_empty() {
-                tokio::select! {
-                    () = self.rights.next() => {}
-                    _ = self.changes.next() => {}
-                }
-            }
-        }
-    }
-
-    fn compare(&mut self) {
-        let mut now = BTreeMap::new();
-        for entry in self.operations.visible_instances(&self.user) {
-            let name = entry.name();
-            let access = self.operations.rights.instance_access(&self.user, &name);
-            let found = Found { instance: &name, cluster: "", object: &entry.object };
-            if self.query.matches(&found) {
-                let view = if access.role.is_some() { View::Full } else { View::Reduced };
-                now.insert(name.clone(), message(&entry.object, &name, view));
-            }
-        }
-        for (name, instance) in &now {
-            let kind = match self.sent.get(name) {
-                None => ChangeType::Added,
-                Some(sent) if sent != instance => ChangeType::Modified,
-                Some(_) => continue,
-            };
-            self.pending.push(InstanceEvent { r#type: kind.into(), instance: Some(instance.clone()) });
-        }
-        for (name, instance) in &self.sent {
-            if !now.contains_key(name) {
-                let deleted = InstanceEvent { r#type: ChangeType::Deleted.into(), instance: Some(instance.clone()) };
-                self.pending.push(deleted);
-            }
-        }
-        self.sent = now;
     }
 }

@@ -109,6 +109,9 @@ impl IntegrationService<ApiCaller> for ManagerApi {
     }
 
     async fn redeliver(&self, _: &ApiCaller, request: RedeliverRequest) -> Result<Delivery, Status> {
+        if request.validate_only {
+            return self.webhooks.delivery(&request.name, &request.id).map(|record| delivery(&record));
+        }
         self.webhooks.redeliver(&request.name, &request.id).await.map(|record| delivery(&record))
     }
 }

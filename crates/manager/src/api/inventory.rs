@@ -106,7 +106,11 @@ impl ManagerApi {
         Ok(Box::pin(changes))
     }
 
-    pub(super) async fn rotate(&self, caller: &ApiCaller, name: &str) -> Result<CredentialState, Status> {
+    pub(super) async fn rotate(
+        &self,
+        caller: &ApiCaller,
+        RotateCredentialsRequest { name, validate_only }: &RotateCredentialsRequest,
+    ) -> Result<CredentialState, Status> {
         let cluster = self.managed_cluster(caller, name).await?;
         if is_pull(&cluster) {
             return Err(failed_precondition("the agent of a pull cluster renews its credentials itself"));
@@ -114,7 +118,8 @@ impl ManagerApi {
         let now = time::format_micros(Timestamp::now());
         let patch = json!({"metadata": {"annotations": {ROTATED_AT: now}}});
         let target = ResourceRef::cluster(&MANAGED_CLUSTERS.gvr(), name);
-        self.system.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        let options = WriteOptions { dry_run: *validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        self.system.patch(target, Patch::merge(patch), options).await?;
         let valid = conditions::find(&cluster, "CredentialsValid");
         Ok(CredentialState {
             fingerprint: cluster.str_at(&["status", "credential", "fingerprint"]).to_owned(),

@@ -1,17 +1,23 @@
-//! Lists of objects: filter, order, pages with signed tokens.
+//! Lists of objects: filter, order, pages with sealed tokens.
+//!
+//! A token holds all it needs, and every manager on the same storage can open it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use object::Status;
-use pki::token::{constant_time_eq, hash};
-use serde_json::{Value, json};
+use pki::sealing::SealingKey;
+use pki::token::hash;
+use serde::{Deserialize, Serialize};
 use transcode::errors::out_of_range;
 
 use super::query::{self, Found, Query};
 
 const PAGE_SIZE_DEFAULT: usize = 50;
 pub const PAGE_SIZE_MAX: usize = 500;
+/// Tokens are sealed for this purpose only.
+const TOKEN_PURPOSE: &str = "page tokens";
+const TOKEN_LABEL: &str = "page";
 
 /// The filter, order and page of a list request.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +30,8 @@ pub struct ListRequest<'a> {
     pub page: i32,
     /// The caller and the list: a token is valid for both only.
     pub scope: String,
+    /// `false` leaves the number of items out.
+    pub include_total: Option<bool>,
 }
 
 /// A page of items.
@@ -83,11 +91,16 @@ pub fn page_sorted<T: ListItem>(
     };
     let end = start.saturating_add(size).min(total);
     let next_page_token = match end < total && end > start {
-        true => token(key, &items[end - 1].0, &scope),
+        true => token(key, &items[end - 1].0, &scope)?,
         false => String::new(),
     };
     let items = items.drain(start..end).map(|(_, item)| item).collect();
-    Ok(Page { items, next_page_token, total: i64::try_from(total).unwrap_or(i64::MAX) })
+    Ok(Page { items, next_page_token, total: counted(total, request.include_total) })
+}
+
+/// The total of a list, or 0 for callers that do not want it.
+pub fn counted(total: usize, include_total: Option<bool>) -> i64 {
+    if include_total == Some(false) { 0 } else { i64::try_from(total).unwrap_or(i64::MAX) }
 }
 
 /// Returns the number of items of a page.
@@ -124,33 +137,36 @@ fn compare(a: &[String], b: &[String], order: &[(String, bool)]) -> std::cmp::Or
     std::cmp::Ordering::Equal
 }
 
-/// Two hashes, so that a token cannot be extended.
-fn sign(key: &str, payload: &str) -> String {
-    hash(&format!("{key}{}", hash(&format!("{key}{payload}"))))
+/// The content of a token.
+#[derive(Serialize, Deserialize)]
+struct Position {
+    /// The sort key of the last item.
+    last: Vec<String>,
+    scope: String,
 }
 
-/// Returns a signed token with the sort key of the last item.
-pub fn token(key: &str, last: &[String], scope: &str) -> String {
-    let payload = json!({"last": last, "scope": scope}).to_string();
-    let signature = sign(key, &payload);
-    URL_SAFE_NO_PAD.encode(format!("{signature}.{payload}"))
+fn sealing(key: &str) -> SealingKey {
+    SealingKey::derive(key.as_bytes(), TOKEN_PURPOSE)
+}
+
+/// Returns a sealed token with the sort key of the last item.
+pub fn token(key: &str, last: &[String], scope: &str) -> Result<String, Status> {
+    let position = Position { last: last.to_vec(), scope: scope.to_owned() };
+    let plain = serde_json::to_vec(&position).map_err(Status::internal)?;
+    let sealed = sealing(key).seal(TOKEN_LABEL, &plain).map_err(Status::internal)?;
+    Ok(URL_SAFE_NO_PAD.encode(sealed))
 }
 
 /// Returns the sort key in a token of the same list.
 pub fn read_token(key: &str, token: &str, scope: &str) -> Result<Vec<String>, Status> {
     let broken = || out_of_range("pageToken: is not a token of this manager");
-    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken())?;
-    let text = String::from_utf8(bytes).map_err(|_| broken())?;
-    let (signature, payload) = text.split_once('.').ok_or_else(broken)?;
-    if !constant_time_eq(sign(key, payload).as_bytes(), signature.as_bytes()) {
-        return Err(broken());
+    let sealed = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken())?;
+    let plain = sealing(key).open(TOKEN_LABEL, &sealed).ok_or_else(broken)?;
+    let position: Position = serde_json::from_slice(&plain).map_err(|_| broken())?;
+    match position.scope == scope {
+        true => Ok(position.last),
+        false => Err(out_of_range("pageToken: belongs to another query")),
     }
-    let payload: Value = serde_json::from_str(payload).map_err(|_| broken())?;
-    if payload["scope"] != scope {
-        return Err(out_of_range("pageToken: belongs to another query"));
-    }
-    let last = payload["last"].as_array().ok_or_else(broken)?;
-    Ok(last.iter().map(|part| part.as_str().unwrap_or_default().to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -158,6 +174,7 @@ mod tests {
     use std::sync::Arc;
 
     use object::Object;
+    use serde_json::json;
 
     use super::*;
 
@@ -184,6 +201,20 @@ mod tests {
         assert!(page("k", objects(&["a"]), &request).is_err(), "the token of another query");
         request.filter = "";
         assert!(page("other", objects(&["a"]), &request).is_err(), "the token of another manager");
+        request.page_token = "bm90aGluZw";
+        assert!(page("k", objects(&["a"]), &request).is_err(), "no token");
+    }
+
+    #[test]
+    fn callers_may_leave_the_total_out() {
+        let check = |include_total: Option<bool>, expected: i64| {
+            let request = ListRequest { page_size: 1, include_total, ..ListRequest::default() };
+            let page = page("k", objects(&["a", "b"]), &request).expect("a page");
+            assert_eq!((page.total, page.next_page_token.is_empty()), (expected, false));
+        };
+        check(None, 2);
+        check(Some(true), 2);
+        check(Some(false), 0);
     }
 
     #[test]

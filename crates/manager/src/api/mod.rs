@@ -5,27 +5,35 @@ mod access;
 mod audit;
 mod backups;
 mod clusters;
+mod collections;
 mod convert;
 mod diagnosis;
 mod events;
 mod explain;
 mod gate;
 mod gateway;
+mod graph;
+mod history;
 mod instance_patch;
+mod instance_view;
 mod instances;
 mod integration;
 mod inventory;
-mod lists;
+pub mod lists;
 mod metrics;
 mod policies;
+mod policy_preview;
 mod prometheus;
 mod promotion;
-mod query;
+pub mod query;
 mod registration;
 mod resources;
 mod search;
 mod sessions;
 mod settings;
+mod sign_in;
+mod timeline;
+mod versions;
 mod workloads;
 
 use std::net::IpAddr;
@@ -36,6 +44,7 @@ use ::instances::plane::BackupFormat;
 use cluster_client::ClusterClient;
 use object::request::User;
 use reconcile::Mirror;
+use web_console::WebConsole;
 
 use crate::accounts::Accounts;
 use crate::audit_trail::AuditTrail;
@@ -53,7 +62,7 @@ pub struct ManagerApi {
     pub system: ClusterClient,
     /// Results of earlier creates with a request id.
     pub repeated: gate::RepeatedCalls,
-    /// Signs page tokens.
+    /// Seals page tokens. All managers on the same storage have it.
     pub page_key: String,
     /// The issuer of OIDC tokens that are accepted.
     pub oidc_issuer: Option<String>,
@@ -64,6 +73,8 @@ pub struct ManagerApi {
     pub backup_turn: tokio::sync::Mutex<()>,
     pub registrations: Mirror,
     pub webhooks: Webhooks,
+    /// The sessions of browsers.
+    pub console: Arc<WebConsole>,
     pub intake: BindingIntake,
 }
 
@@ -73,10 +84,20 @@ pub struct ApiCaller {
     pub address: IpAddr,
     /// The instance of the call, as soon as it is known.
     pub instance: OnceLock<String>,
+    pub credential: CallCredential,
+}
+
+/// What a call proved its author with, as far as the author can end it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallCredential {
+    /// The id of an access token.
+    pub token: Option<String>,
+    /// The id of a session of a browser.
+    pub session: Option<String>,
 }
 
 impl ApiCaller {
-    fn new(user: Arc<User>, address: IpAddr) -> Self {
-        Self { user, address, instance: OnceLock::new() }
+    fn new(user: Arc<User>, address: IpAddr, credential: CallCredential) -> Self {
+        Self { user, address, instance: OnceLock::new(), credential }
     }
 }

@@ -18,14 +18,14 @@ use super::convert::created;
 use super::lists::{ListRequest, page};
 use super::{ApiCaller, ManagerApi};
 
-const KINDS: [api::Resource; 4] =
+pub(super) const KINDS: [api::Resource; 4] =
     [PROPAGATION_POLICIES, CLUSTER_PROPAGATION_POLICIES, OVERRIDE_POLICIES, CLUSTER_OVERRIDE_POLICIES];
 /// Annotations by which a binding names its policy.
 const NAMESPACED: (&str, &str) = ("propagationpolicy.karmada.io/namespace", "propagationpolicy.karmada.io/name");
 const CLUSTER: &str = "clusterpropagationpolicy.karmada.io/name";
 
 /// The policy of a binding, as kind, namespace and name.
-fn policy_of(binding: &Object) -> Option<(&'static str, String, String)> {
+pub(super) fn policy_of(binding: &Object) -> Option<(&'static str, String, String)> {
     let text = |key: &str| binding.annotation(key).unwrap_or_default().to_owned();
     if !text(NAMESPACED.1).is_empty() {
         return Some(("PropagationPolicy", text(NAMESPACED.0), text(NAMESPACED.1)));
@@ -66,7 +66,7 @@ fn message(policy: &Object, claims: i64) -> Policy {
     }
 }
 
-async fn bindings(client: &ClusterClient, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
+pub(super) async fn bindings(client: &ClusterClient, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
     let mut all = readable(client, &RESOURCE_BINDINGS, namespace).await?;
     all.extend(readable(client, &CLUSTER_RESOURCE_BINDINGS, namespace).await?);
     Ok(all)
@@ -76,18 +76,20 @@ fn identity(key: &PolicyKey) -> (String, String, String) {
     (key.scope().resource().kind.to_owned(), key.namespace.clone(), key.name.clone())
 }
 
-impl ManagerApi {
-    /// Reads the object whose policies are asked for.
-    async fn template(&self, client: &ClusterClient, request: &MatchPoliciesRequest) -> Result<Arc<Object>, Status> {
-        let unknown = || Status::bad_request("apiVersion and kind must name a kind of the instance");
-        let gvk = GroupVersion::parse(&request.api_version).ok_or_else(unknown)?.kind(&request.kind);
-        let resource = RestMapper::new(client.clone()).resource_of(&gvk).await.map_err(|_| unknown())?;
-        let target = match resource.namespaced {
-            true => ResourceRef::namespaced(&resource.gvr, &request.namespace, &request.name),
-            false => ResourceRef::cluster(&resource.gvr, &request.name),
-        };
-        client.get(target).await
-    }
+/// Reads an object by the names of its kind.
+pub(super) async fn template(
+    client: &ClusterClient,
+    (api_version, kind): (&str, &str),
+    (namespace, name): (&str, &str),
+) -> Result<Arc<Object>, Status> {
+    let unknown = || Status::bad_request("apiVersion and kind must name a kind of the instance");
+    let gvk = GroupVersion::parse(api_version).ok_or_else(unknown)?.kind(kind);
+    let resource = RestMapper::new(client.clone()).resource_of(&gvk).await.map_err(|_| unknown())?;
+    let target = match resource.namespaced {
+        true => ResourceRef::namespaced(&resource.gvr, namespace, name),
+        false => ResourceRef::cluster(&resource.gvr, name),
+    };
+    client.get(target).await
 }
 
 #[async_trait]
@@ -113,6 +115,7 @@ impl PolicyService<ApiCaller> for ManagerApi {
             page_size: request.page_size,
             page_token: &request.page_token,
             page: request.page,
+            include_total: request.include_total,
             scope: format!("kindless policies {} {} {}", caller.user.name, request.instance, request.namespace),
         };
         let found = page(&self.page_key, policies, &list)?;
@@ -158,13 +161,18 @@ impl PolicyService<ApiCaller> for ManagerApi {
         Ok(PolicyUsage { claims: claims.collect() })
     }
 
+    async fn preview_policy(&self, caller: &ApiCaller, request: PreviewPolicyRequest) -> Result<PolicyPreview, Status> {
+        self.policy_preview(caller, request).await
+    }
+
     async fn match_policies(
         &self,
         caller: &ApiCaller,
         request: MatchPoliciesRequest,
     ) -> Result<MatchPoliciesResponse, Status> {
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
-        let template = self.template(&client, &request).await?;
+        let MatchPoliciesRequest { api_version, kind, namespace, name, .. } = &request;
+        let template = template(&client, (api_version, kind), (namespace, name)).await?;
         let mut index = PolicyIndex::default();
         for resource in &KINDS[..2] {
             for policy in readable(&client, resource, "").await? {

@@ -67,6 +67,10 @@ fn agent_address(running: &RunningInstance) -> Result<RemoteConfig, String> {
             let kubeconfig = Kubeconfig::load(std::slice::from_ref(file)).map_err(|error| error.to_string())?;
             kubeconfig.remote(None).map_err(|error| error.to_string())
         }
+        (Connection::Remote(_), None) if running.replica.is_some() => {
+            let address = running.replica.as_ref().map_or("", |replica| replica.address.as_str());
+            Err(format!("the instance runs on another replica of the manager: send the request to {address}"))
+        }
         (Connection::Remote(remote), None) => Ok(remote.config.clone()),
         (Connection::InProcess(_), None) => Err("the control plane has no address".to_owned()),
     }
@@ -143,6 +147,13 @@ impl ManagerApi {
             description: request.description.clone(),
             ..TokenOptions::default()
         };
+        if request.validate_only {
+            return Ok(RegistrationToken {
+                cluster: request.cluster.clone(),
+                description: request.description.clone(),
+                ..RegistrationToken::default()
+            });
+        }
         let (token, now) = (BootstrapToken::generate().map_err(status_of)?, Timestamp::now());
         store_token(&client, &token, &options, now).await.map_err(status_of)?;
         let seconds = now.as_second().saturating_add(i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));
@@ -177,7 +188,14 @@ impl ManagerApi {
     ) -> Result<(), Status> {
         let id = parse_id(&request.id).ok_or_else(|| Status::bad_request("id: is not the id of a token"))?;
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
-        delete_token(&client, &id, &NoProgress).await.map_err(status_of)
+        if !request.validate_only {
+            return delete_token(&client, &id, &NoProgress).await.map_err(status_of);
+        }
+        let known = list_tokens(&client, &NoProgress).await.map_err(status_of)?;
+        match known.iter().any(|stored| stored.token.id == id) {
+            true => Ok(()),
+            false => Err(Status::new(404, "NotFound", format!("there is no token {id:?}"))),
+        }
     }
 
     pub(super) async fn pending_agents(&self, caller: &ApiCaller, instance: &str) -> Result<Vec<PendingAgent>, Status> {
@@ -205,7 +223,8 @@ impl ManagerApi {
         let new = NewCondition { kind: "Approved", status: "True", reason: "ApprovedInManager", message: &text };
         conditions::edit(&mut approved, new.kind, |condition| condition.write(&new));
         let target = ResourceRef { subresource: Some(Subresource::Approval), ..target };
-        let written = client.update(target, approved, WriteOptions::managed_by(FIELD_MANAGER)).await?;
+        let options = WriteOptions { dry_run: request.validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        let written = client.update(target, approved, options).await?;
         Ok(agent(&written, cluster))
     }
 }

@@ -135,6 +135,37 @@ fn is_marked(value: &Value, key: &str) -> bool {
         })
 }
 
+/// Demands a version in an object or a patch of one. The instance refuses the write when the object has another.
+fn with_version(body: HttpBody, etag: &str) -> Result<HttpBody, Status> {
+    if etag.is_empty() {
+        return Ok(body);
+    }
+    let invalid = || Status::bad_request("etag: the body must be an object or a patch of one");
+    let text = std::str::from_utf8(&body.data).map_err(|_| invalid())?;
+    let read = serde_json::from_str::<Value>(text).ok().or_else(|| serde_saphyr::from_str(text).ok());
+    let mut value = read.ok_or_else(invalid)?;
+    match &mut value {
+        Value::Object(_) => {
+            let metadata = value.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
+            let metadata = metadata.and_then(Value::as_object_mut).ok_or_else(invalid)?;
+            metadata.insert("resourceVersion".to_owned(), etag.into());
+        }
+        Value::Array(operations) => {
+            operations.insert(0, json!({"op": "replace", "path": "/metadata/resourceVersion", "value": etag}));
+        }
+        _ => return Err(invalid()),
+    }
+    // JSON is YAML too.
+    Ok(HttpBody { data: value.to_string().into_bytes(), content_type: json_type(body.content_type) })
+}
+
+fn json_type(content_type: String) -> String {
+    match PATCH_TYPES.contains(&content_type.as_str()) {
+        true => content_type,
+        false => "application/json".to_owned(),
+    }
+}
+
 fn dry_run(validate_only: bool) -> (&'static str, &'static str) {
     ("dryRun", if validate_only { "All" } else { "" })
 }
@@ -172,7 +203,6 @@ impl ResourceService<ApiCaller> for ManagerApi {
 
     async fn list_resources(&self, caller: &ApiCaller, request: ListResourcesRequest) -> Result<Raw, Status> {
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
-        self.reached(&caller.user, &request.at_least)?;
         let ListResourcesRequest { group, version, resource, namespace, .. } = &request;
         let limit = if request.page_size > 0 { request.page_size.to_string() } else { String::new() };
         let path = with_query(
@@ -259,7 +289,7 @@ impl ResourceService<ApiCaller> for ManagerApi {
         );
         let body = request.object.unwrap_or_default();
         check_origin(&body.data)?;
-        let data = send(&client, "PUT", &path, Some(&body)).await?;
+        let data = send(&client, "PUT", &path, Some(&with_version(body, &request.etag)?)).await?;
         Ok(self.written(&request.instance, data))
     }
 
@@ -281,7 +311,7 @@ impl ResourceService<ApiCaller> for ManagerApi {
                 ("force", if is_forced { "true" } else { "" }),
             ],
         );
-        let data = send(&client, "PATCH", &path, Some(&body)).await?;
+        let data = send(&client, "PATCH", &path, Some(&with_version(body, &request.etag)?)).await?;
         Ok(self.written(&request.instance, data))
     }
 
@@ -292,7 +322,10 @@ impl ResourceService<ApiCaller> for ManagerApi {
             ObjectPath { group, version, resource, namespace, name }.render()?,
             &[("propagationPolicy", &request.propagation_policy), dry_run(request.validate_only)],
         );
-        let data = send(&client, "DELETE", &path, None).await?;
+        let preconditions =
+            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": request.etag}});
+        let body = HttpBody { content_type: String::new(), data: preconditions.to_string().into_bytes() };
+        let data = send(&client, "DELETE", &path, (!request.etag.is_empty()).then_some(&body)).await?;
         Ok(self.written(&request.instance, data))
     }
 
@@ -451,5 +484,27 @@ mod tests {
         check(&json!({"data": {"note": format!("see {mark}")}}).to_string(), true);
         check("metadata: {annotations: {a: b}}", true);
         check("{ not readable", true);
+    }
+
+    #[test]
+    fn a_version_is_demanded_in_every_form_of_a_body() {
+        let check = |content_type: &str, body: &str, expected: Option<Value>| {
+            let body = HttpBody { content_type: content_type.to_owned(), data: body.as_bytes().to_vec() };
+            let found = with_version(body, "7").ok();
+            let found = found.map(|body| serde_json::from_slice::<Value>(&body.data).expect("JSON"));
+            assert_eq!(found, expected, "{content_type}");
+        };
+        let versioned = json!({"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "7"}});
+        check("application/json", r#"{"kind": "ConfigMap", "metadata": {"name": "a"}}"#, Some(versioned.clone()));
+        check("application/yaml", "kind: ConfigMap\nmetadata: {name: a}\n", Some(versioned));
+        let patch = json!({"data": {"a": "b"}, "metadata": {"resourceVersion": "7"}});
+        check(PATCH_TYPES[1], r#"{"data": {"a": "b"}}"#, Some(patch));
+        let operation = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
+        let remove = json!({"op": "remove", "path": "/data/a"});
+        check(PATCH_TYPES[0], &json!([remove]).to_string(), Some(json!([operation, remove])));
+        check("application/json", "7", None);
+        check("application/json", r#"{"metadata": 7}"#, None);
+        let plain = HttpBody { content_type: String::new(), data: b"{".to_vec() };
+        assert!(with_version(plain, "").is_ok(), "nothing is demanded");
     }
 }

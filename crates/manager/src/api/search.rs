@@ -23,7 +23,7 @@ use transcode::call::Results;
 use super::convert::{created, labels};
 use super::lists::{ListItem, ListRequest, page_sorted};
 use super::query::{Found, Query};
-use super::{ApiCaller, ManagerApi};
+use super::{ApiCaller, ManagerApi, collections};
 
 /// Sources that are read at the same time.
 const PARALLEL: usize = 8;
@@ -121,22 +121,6 @@ fn resolve(name: &str, resources: &[ApiResource]) -> Vec<ApiResource> {
 }
 
 impl ManagerApi {
-    /// Checks versions that a read must contain. Instances answer lists at their current version, so that they do once the
-    /// instance is the one of the write.
-    pub(super) fn reached(&self, user: &User, version: &str) -> Result<(), Status> {
-        if version.is_empty() {
-            return Ok(());
-        }
-        let broken = || Status::bad_request("atLeast: is not a version that this manager returned");
-        let (uid, revision) = version.rsplit_once(':').ok_or_else(broken)?;
-        revision.parse::<u64>().map_err(|_| broken())?;
-        let known = self.operations.visible_instances(user);
-        match uid == "manager" || known.iter().any(|entry| entry.object.uid() == uid) {
-            true => Ok(()),
-            false => Err(Status::timeout("the instance of this version does not exist any more")),
-        }
-    }
-
     async fn run(&self, user: &User, query: &Query, with_clusters: bool) -> Result<Searched, Status> {
         let names: Vec<String> = match query.kinds.is_empty() {
             true => DEFAULT_KINDS.iter().map(|name| (*name).to_owned()).collect(),
@@ -366,9 +350,6 @@ fn facets(hits: &[Hit]) -> Vec<Facet> {
 #[async_trait]
 impl SearchService<ApiCaller> for ManagerApi {
     async fn search(&self, caller: &ApiCaller, request: SearchRequest) -> Result<SearchResponse, Status> {
-        for version in &request.at_least {
-            self.reached(&caller.user, version)?;
-        }
         let query = Query::parse(&request.query, Timestamp::now())?;
         let searched = self.run(&caller.user, &query, request.clusters).await?;
         let facets = facets(&searched.hits);
@@ -378,6 +359,7 @@ impl SearchService<ApiCaller> for ManagerApi {
             page_size: request.page_size,
             page_token: &request.page_token,
             page: 0,
+            include_total: request.include_total,
             scope: format!("search {} {}", caller.user.name, request.clusters),
         };
         let found = page_sorted(&self.page_key, searched.hits, &query, &list)?;
@@ -436,6 +418,22 @@ impl SearchService<ApiCaller> for ManagerApi {
             }
         }
         Ok(ListSourcesResponse { sources })
+    }
+
+    async fn list_collections(
+        &self,
+        _: &ApiCaller,
+        _: ListCollectionsRequest,
+    ) -> Result<ListCollectionsResponse, Status> {
+        Ok(ListCollectionsResponse { collections: collections::all() })
+    }
+
+    async fn get_collection(
+        &self,
+        caller: &ApiCaller,
+        request: GetCollectionRequest,
+    ) -> Result<SearchResponse, Status> {
+        self.search(caller, collections::search_of(request)?).await
     }
 
     async fn export(&self, caller: &ApiCaller, request: SearchRequest) -> Result<Results<Raw>, Status> {

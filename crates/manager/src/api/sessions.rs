@@ -9,10 +9,11 @@ use object::Status;
 use super::convert::timestamp;
 use super::instances::validity;
 use super::{ApiCaller, ManagerApi};
+use crate::accounts::check_password;
 use crate::tokens::{TokenInfo, TokenRequest};
 
 /// Validity of the token of a login.
-const LOGIN_VALID: Duration = Duration::from_secs(8 * 3600);
+pub(super) const LOGIN_VALID: Duration = Duration::from_secs(8 * 3600);
 
 fn token_message(info: &TokenInfo, token: String) -> AccessToken {
     AccessToken {
@@ -46,6 +47,30 @@ impl SessionService<ApiCaller> for ManagerApi {
         })
     }
 
+    async fn logout(&self, caller: &ApiCaller, request: LogoutRequest) -> Result<(), Status> {
+        self.log_out(caller, request.validate_only).await
+    }
+
+    async fn list_sessions(
+        &self,
+        caller: &ApiCaller,
+        request: ListSessionsRequest,
+    ) -> Result<ListSessionsResponse, Status> {
+        self.browser_sessions(caller, &request).await
+    }
+
+    async fn revoke_session(&self, caller: &ApiCaller, request: RevokeSessionRequest) -> Result<(), Status> {
+        self.end_session(caller, &request).await
+    }
+
+    async fn start_oidc(&self, _: &ApiCaller, request: StartOidcRequest) -> Result<OidcAttempt, Status> {
+        self.begin_sign_in(&request.redirect_uri).await
+    }
+
+    async fn finish_oidc(&self, _: &ApiCaller, request: FinishOidcRequest) -> Result<LoginResponse, Status> {
+        self.end_sign_in(&request).await
+    }
+
     async fn who_am_i(&self, caller: &ApiCaller, _: WhoAmIRequest) -> Result<Caller, Status> {
         let roles = self.operations.rights.platform_roles(&caller.user);
         Ok(Caller {
@@ -57,7 +82,10 @@ impl SessionService<ApiCaller> for ManagerApi {
 
     async fn change_password(&self, caller: &ApiCaller, request: ChangePasswordRequest) -> Result<(), Status> {
         let user = self.accounts.log_in(&caller.user.name, &request.old_password, caller.address).await?;
-        self.accounts.set_password(&user.name, &request.new_password).await
+        match request.validate_only {
+            true => check_password(&request.new_password),
+            false => self.accounts.set_password(&user.name, &request.new_password).await,
+        }
     }
 
     async fn create_access_token(
@@ -73,6 +101,10 @@ impl SessionService<ApiCaller> for ManagerApi {
         let name = entry.as_ref().map(|entry| entry.name());
         let instance = entry.as_ref().zip(name.as_deref()).map(|(entry, name)| (name, entry.object.uid()));
         let issued = TokenRequest { user: &caller.user, instance, valid_for };
+        issued.check()?;
+        if request.validate_only {
+            return Ok(AccessToken { instance: request.instance, ..AccessToken::default() });
+        }
         let (info, token) = self.operations.tokens.issue(&issued).await?;
         Ok(token_message(&info, token))
     }
@@ -90,6 +122,7 @@ impl SessionService<ApiCaller> for ManagerApi {
     async fn revoke_access_token(&self, caller: &ApiCaller, request: RevokeAccessTokenRequest) -> Result<(), Status> {
         let all = self.operations.tokens.list().await?;
         match all.iter().any(|token| token.id == request.id && token.user == caller.user.name) {
+            true if request.validate_only => Ok(()),
             true => self.operations.tokens.revoke(&request.id).await,
             false => Err(Status::new(404, "NotFound", format!("there is no access token {:?}", request.id))),
         }

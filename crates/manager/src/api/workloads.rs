@@ -107,15 +107,45 @@ fn key(workload: &Object) -> (String, String, String) {
 }
 
 /// The name of a workload in a request.
-struct Named<'a> {
-    instance: &'a str,
-    namespace: &'a str,
-    resource: &'a str,
-    name: &'a str,
+pub(super) struct Named<'a> {
+    pub instance: &'a str,
+    pub namespace: &'a str,
+    pub resource: &'a str,
+    pub name: &'a str,
+}
+
+/// How a workload is written: with a check only, and only if it has a version.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WriteMode<'a> {
+    pub validate_only: bool,
+    pub etag: &'a str,
+}
+
+/// Returns the selector of the pods of a workload.
+pub(super) fn pod_selector(resource: &str, workload: &Object) -> Result<String, Status> {
+    let labels = workload.get(&["spec", "selector", "matchLabels"]).and_then(Value::as_object);
+    let labels = labels.ok_or_else(|| failed_precondition(format!("{resource} have no selector of pods")))?;
+    let pairs = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    Ok(pairs.collect::<Vec<_>>().join(","))
+}
+
+/// Reads the same path in several clusters at once, with the caller's rights in each.
+pub(super) async fn read_in_clusters<'a>(
+    client: &ClusterClient,
+    clusters: &'a [WorkloadCluster],
+    path: &str,
+) -> Vec<(&'a str, Result<Value, Status>)> {
+    let reads = clusters.iter().map(|cluster| async move {
+        let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy{path}", cluster.name);
+        let read = tokio::time::timeout(CLUSTER_TIMEOUT, client.get_json(&path)).await;
+        let timeout = || Err(Status::timeout("the cluster did not answer in time"));
+        (cluster.name.as_str(), read.unwrap_or_else(|_| timeout()))
+    });
+    join_all(reads).await
 }
 
 impl ManagerApi {
-    async fn workload(
+    pub(super) async fn workload(
         &self,
         caller: &ApiCaller,
         named: &Named<'_>,
@@ -129,21 +159,51 @@ impl ManagerApi {
         Ok((client, shown, found))
     }
 
-    async fn patch_workload(
+    pub(super) async fn patch_workload(
         &self,
         caller: &ApiCaller,
         named: &Named<'_>,
-        patch: Value,
-        dry_run: bool,
+        mut patch: Value,
+        mode: WriteMode<'_>,
+    ) -> Result<Workload, Status> {
+        if !mode.etag.is_empty() {
+            patch["metadata"]["resourceVersion"] = mode.etag.into();
+        }
+        self.write_workload(caller, named, Patch::merge(patch), mode).await
+    }
+
+    async fn write_workload(
+        &self,
+        caller: &ApiCaller,
+        named: &Named<'_>,
+        patch: Patch,
+        mode: WriteMode<'_>,
     ) -> Result<Workload, Status> {
         let gvr = gvr(named.resource)?;
         let client = self.operations.instance_client(&caller.user, named.instance).await?;
         let target = ResourceRef::namespaced(&gvr, named.namespace, named.name);
-        let options = WriteOptions { dry_run, ..WriteOptions::managed_by(FIELD_MANAGER) };
-        let patched = client.patch(target, Patch::merge(patch), options).await?;
+        let options = WriteOptions { dry_run: mode.validate_only, ..WriteOptions::managed_by(FIELD_MANAGER) };
+        let patched = client.patch(target, patch, options).await?;
         let bindings = bindings_of(&client, named.namespace).await;
         let version = self.version_of(named.instance, patched.resource_version());
         Ok(message(&patched, bindings.get(&key(&patched)).map(|binding| &**binding), version))
+    }
+
+    /// Changes a workload by operations of a JSON patch.
+    pub(super) async fn replace_in_workload(
+        &self,
+        caller: &ApiCaller,
+        named: &Named<'_>,
+        operations: &[Value],
+        mode: WriteMode<'_>,
+    ) -> Result<Workload, Status> {
+        let mut operations = operations.to_vec();
+        if !mode.etag.is_empty() {
+            // The API refuses the write of another version.
+            let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": mode.etag});
+            operations.insert(0, version);
+        }
+        self.write_workload(caller, named, Patch::json(operations.into()), mode).await
     }
 
     async fn set_paused(
@@ -151,14 +211,14 @@ impl ManagerApi {
         caller: &ApiCaller,
         named: Named<'_>,
         is_paused: bool,
-        dry_run: bool,
+        mode: WriteMode<'_>,
     ) -> Result<Workload, Status> {
         let field = match named.resource {
             "deployments" => "paused",
             "jobs" | "cronjobs" => "suspend",
             other => return Err(failed_precondition(format!("{other} cannot be paused"))),
         };
-        self.patch_workload(caller, &named, json!({"spec": {field: is_paused}}), dry_run).await
+        self.patch_workload(caller, &named, json!({"spec": {field: is_paused}}), mode).await
     }
 }
 
@@ -169,7 +229,6 @@ impl WorkloadService<ApiCaller> for ManagerApi {
         caller: &ApiCaller,
         request: ListWorkloadsRequest,
     ) -> Result<ListWorkloadsResponse, Status> {
-        self.reached(&caller.user, &request.at_least)?;
         let client = self.operations.instance_client(&caller.user, &request.instance).await?;
         let wanted = super::query::Query::parse(&request.filter, Timestamp::now())?.kinds;
         let (mut workloads, mut version) = (Vec::new(), String::new());
@@ -196,6 +255,7 @@ impl WorkloadService<ApiCaller> for ManagerApi {
             page_size: request.page_size,
             page_token: &request.page_token,
             page: request.page,
+            include_total: request.include_total,
             scope: format!("workloads {} {} {}", caller.user.name, request.instance, request.namespace),
         };
         let found = page(&self.page_key, workloads, &list)?;
@@ -213,7 +273,7 @@ impl WorkloadService<ApiCaller> for ManagerApi {
     }
 
     async fn get_workload(&self, caller: &ApiCaller, request: GetWorkloadRequest) -> Result<Workload, Status> {
-        let GetWorkloadRequest { instance, namespace, resource, name } = &request;
+        let GetWorkloadRequest { instance, namespace, resource, name, .. } = &request;
         let (_, workload, _) = self.workload(caller, &Named { instance, namespace, resource, name }).await?;
         Ok(workload)
     }
@@ -226,25 +286,11 @@ impl WorkloadService<ApiCaller> for ManagerApi {
         let ListWorkloadPodsRequest { instance, namespace, resource, name } = &request;
         let named = Named { instance, namespace, resource, name };
         let (client, workload, object) = self.workload(caller, &named).await?;
-        let selector = object.get(&["spec", "selector", "matchLabels"]).and_then(Value::as_object);
-        let selector = selector.ok_or_else(|| failed_precondition(format!("{resource} have no selector of pods")))?;
-        let selector: Vec<String> =
-            selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        let selector = pod_selector(resource, &object)?;
         self.operations.prepare_member_user(&caller.user, instance).await?;
-        let reads = workload.clusters.iter().map(|cluster| {
-            let path = format!(
-                "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy/api/v1/namespaces/{namespace}/pods?labelSelector={}",
-                cluster.name,
-                object::percent::encode(&selector.join(","))
-            );
-            let client = &client;
-            async move {
-                let read = tokio::time::timeout(CLUSTER_TIMEOUT, client.get_json(&path)).await;
-                (&cluster.name, read.unwrap_or_else(|_| Err(Status::timeout("the cluster did not answer in time"))))
-            }
-        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}", object::percent::encode(&selector));
         let mut response = ListWorkloadPodsResponse::default();
-        for (cluster, read) in join_all(reads).await {
+        for (cluster, read) in read_in_clusters(&client, &workload.clusters, &path).await {
             match read {
                 Ok(list) => {
                     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -254,7 +300,7 @@ impl WorkloadService<ApiCaller> for ManagerApi {
                 }
                 Err(status) => response.unread.push(Unread {
                     instance: instance.clone(),
-                    cluster: cluster.clone(),
+                    cluster: cluster.to_owned(),
                     reason: status.message,
                 }),
             }
@@ -263,28 +309,32 @@ impl WorkloadService<ApiCaller> for ManagerApi {
     }
 
     async fn restart_workload(&self, caller: &ApiCaller, request: RestartWorkloadRequest) -> Result<Workload, Status> {
-        let RestartWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
+        let RestartWorkloadRequest { instance, namespace, resource, name, validate_only, etag } = &request;
+        let mode = WriteMode { validate_only: *validate_only, etag };
         if !["deployments", "statefulsets", "daemonsets"].contains(&resource.as_str()) {
             return Err(failed_precondition(format!("{resource} cannot be restarted")));
         }
         let now = time::format_seconds(Timestamp::now());
         let annotations = json!({"kubectl.kubernetes.io/restartedAt": now});
         let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
-        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, *validate_only).await
+        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, mode).await
     }
 
     async fn pause_workload(&self, caller: &ApiCaller, request: PauseWorkloadRequest) -> Result<Workload, Status> {
-        let PauseWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
-        self.set_paused(caller, Named { instance, namespace, resource, name }, true, *validate_only).await
+        let PauseWorkloadRequest { instance, namespace, resource, name, validate_only, etag } = &request;
+        let mode = WriteMode { validate_only: *validate_only, etag };
+        self.set_paused(caller, Named { instance, namespace, resource, name }, true, mode).await
     }
 
     async fn resume_workload(&self, caller: &ApiCaller, request: ResumeWorkloadRequest) -> Result<Workload, Status> {
-        let ResumeWorkloadRequest { instance, namespace, resource, name, validate_only } = &request;
-        self.set_paused(caller, Named { instance, namespace, resource, name }, false, *validate_only).await
+        let ResumeWorkloadRequest { instance, namespace, resource, name, validate_only, etag } = &request;
+        let mode = WriteMode { validate_only: *validate_only, etag };
+        self.set_paused(caller, Named { instance, namespace, resource, name }, false, mode).await
     }
 
     async fn scale_workload(&self, caller: &ApiCaller, request: ScaleWorkloadRequest) -> Result<Workload, Status> {
-        let ScaleWorkloadRequest { instance, namespace, resource, name, replicas, validate_only } = &request;
+        let ScaleWorkloadRequest { instance, namespace, resource, name, replicas, validate_only, etag } = &request;
+        let mode = WriteMode { validate_only: *validate_only, etag };
         if *replicas < 0 {
             return Err(Status::bad_request("replicas: must not be negative"));
         }
@@ -292,7 +342,15 @@ impl WorkloadService<ApiCaller> for ManagerApi {
             return Err(failed_precondition(format!("{resource} cannot be scaled")));
         }
         let patch = json!({"spec": {"replicas": replicas}});
-        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, *validate_only).await
+        self.patch_workload(caller, &Named { instance, namespace, resource, name }, patch, mode).await
+    }
+
+    async fn rollback_workload(
+        &self,
+        caller: &ApiCaller,
+        request: RollbackWorkloadRequest,
+    ) -> Result<Workload, Status> {
+        self.rollback(caller, &request).await
     }
 
     async fn list_promotable(
