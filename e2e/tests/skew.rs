@@ -176,7 +176,10 @@ fn a_data_directory_goes_back_after_its_values_are_in_clear() {
         let report = run(&binary(), &server.kubeconfig, &["encryption", "status", "--json"]);
         let report: Value = serde_json::from_slice(&report.stdout).unwrap_or_default();
         let values = report["values"].as_object();
-        values.is_some_and(|values| !values.is_empty() && values.keys().all(|provider| provider == "identity"))
+        report["resources"][0]["provider"] == "identity"
+            && report["rewriting"]["rewritten"].as_u64() > Some(0)
+            && report["rewriting"]["running"] == false
+            && values.is_some_and(|values| values.keys().all(|provider| provider == "identity"))
     });
     assert!(server.stop().success());
     let old = OldServer::start(&previous, directory.path(), &[]);
