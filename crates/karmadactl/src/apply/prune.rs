@@ -57,7 +57,7 @@ impl PruneArgs {
         if self.all && selector.is_some() {
             bail!("cannot set --all and --selector at the same time");
         }
-        Ok(())
+        self.kinds().map(drop)
     }
 
     /// The kinds to look at.
@@ -206,6 +206,7 @@ mod tests {
         assert!(prune.check(Some("a=b")).is_ok());
         assert!(PruneArgs { all: true, ..prune.clone() }.check(None).is_ok());
         assert!(PruneArgs { all: true, ..prune }.check(Some("a=b")).is_err());
-        assert!(parse_kind("v1/ConfigMap").is_err());
+        let unclear = PruneArgs { prune_allowlist: vec!["v1/ConfigMap".to_owned()], ..PruneArgs::default() };
+        assert!(unclear.check(None).unwrap_err().to_string().contains("<group/version/kind>"));
     }
 }
