@@ -456,6 +456,13 @@ const zh: Record<string, string> = {
   "A kubeconfig acts with the rights that its user has at the time of each request. It can be revoked at any time.": "kubeconfig 使用其用户在每次请求时的权限，可随时吊销。",
   "It has your rights on {name} and is shown once, as a file.": "它具有你在 {name} 上的权限，仅以文件形式提供一次。",
   "Valid for": "有效期",
+  "Sources of the search": "搜索的数据源",
+  "Read from": "读取自",
+  "the cache of the instance": "实例的缓存",
+  "the cluster itself, on request": "集群本身（按需）",
+  "available": "可用",
+  "not available": "不可用",
+  "Sources": "数据源",
 };
 
 export default zh;

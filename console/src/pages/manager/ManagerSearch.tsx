@@ -11,6 +11,7 @@ import { Icon } from "../../ui/icons";
 import { Age, attempt, Badge, Button, Card, Empty, Loading, Menu, PageHead, Problem } from "../../ui/parts";
 import { saveBlob } from "../../ui/save";
 import { SearchBox } from "./SearchBox";
+import { SearchSources } from "./SearchSources";
 import "./search.css";
 
 interface Found {
@@ -102,11 +103,14 @@ export default function ManagerSearch() {
     saveBlob("search.jsonl", await response.blob());
   });
   const total = Number(answer.data?.total ?? 0);
+  const [sources, setSources] = useState(false);
   return (
     <>
       <PageHead title={t("Search")}>
+        <Button onClick={() => setSources(true)}>{t("Sources")}</Button>
         {wanted !== "" && <Menu label={t("Export")} icon="apply" items={[{ text: t("Names and labels, one object per line"), icon: "log", disabled: total === 0, onSelect: () => void save(false) }, { text: t("Whole objects, one per line"), icon: "resource", disabled: total === 0, onSelect: () => void save(true) }]}><Icon name="apply" />{t("Export")}</Menu>}
       </PageHead>
+      {sources && <SearchSources onClose={() => setSources(false)} />}
       <div className="toolbar">
         <SearchBox value={typed} known={known} onChange={setTyped} />
         <label className="check"><input type="checkbox" checked={clusters === "yes"} onChange={(event) => setClusters(event.target.checked ? "yes" : "")} />{t("Also in the clusters")}</label>
