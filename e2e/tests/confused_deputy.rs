@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use e2e::fleet::text;
-use e2e::flotilla::kubectl;
+use e2e::fleet::{run, text};
+use e2e::flotilla::{binary, kubectl};
 use e2e::light_fleet::LightFleet;
 use e2e::member;
 
@@ -132,6 +132,36 @@ const ATTACKS: &[Attack] = &[
             spec: {resourceSelectors: [{apiVersion: v1, kind: ConfigMap}], placement: {clusterAffinity: {clusterNames: [m2]}}}}",
         refusal: "",
     },
+    // Accepted: the object takes along what it refers to, and a binding says that this is another's.
+    Attack {
+        title: "an object with dependencies",
+        document: "{apiVersion: apps/v1, kind: Deployment, metadata: {name: deps, namespace: tenant}, spec: {replicas: 1,
+            selector: {matchLabels: {app: deps}}, template: {metadata: {labels: {app: deps}}, spec: {
+              containers: [{name: c, image: nginx, envFrom: [{secretRef: {name: owndep}}, {secretRef: {name: topsecret}}]}],
+              volumes: [{name: v, secret: {secretName: topsecret}}]}}}}",
+        refusal: "",
+    },
+    Attack {
+        title: "its own dependency",
+        document: "{apiVersion: v1, kind: Secret, metadata: {name: owndep, namespace: tenant}, stringData: {a: b}}",
+        refusal: "",
+    },
+    Attack {
+        title: "a policy that propagates dependencies",
+        document: "{apiVersion: policy.karmada.io/v1alpha1, kind: PropagationPolicy, metadata: {name: deps, namespace: tenant},
+            spec: {propagateDeps: true, resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: deps}],
+              placement: {clusterAffinity: {clusterNames: [m2]}}}}",
+        refusal: "",
+    },
+    Attack {
+        title: "a binding whose recorded dependency is another's",
+        document: "{apiVersion: work.karmada.io/v1alpha2, kind: ResourceBinding, metadata: {name: deps2, namespace: tenant,
+            annotations: {resourcebinding.karmada.io/dependencies:
+              '[{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"namespace\":\"other\",\"name\":\"topsecret\"}]'}},
+            spec: {resource: {apiVersion: apps/v1, kind: Deployment, namespace: tenant, name: deps}, propagateDeps: true,
+              clusters: [{name: m2}]}}",
+        refusal: "",
+    },
     // In scope, with the id of another's binding: its deletion must not delete the other's Works.
     Attack {
         title: "another's permanent id",
@@ -217,6 +247,7 @@ fn edit_in_one_namespace_reaches_no_other() {
     }
     // The controllers have processed the accepted ones when the honest object has arrived.
     fleet.in_cluster("m2", &["get", "cm", "marker", "-n=tenant", "-o=name"], "configmap/marker");
+    fleet.in_cluster("m2", &["get", "secret", "owndep", "-n=tenant", "-o=name"], "secret/owndep");
     let gone = kubectl(&low, &["delete", "rb", "id", "-n=tenant", "--wait=true", "--timeout=60s"]);
     assert!(gone.status.success(), "{}", text(&gone));
     fleet.in_cluster("m2", &["get", "cm", "turned", "-n=victim", "--ignore-not-found", "-o=name"], "");
@@ -224,6 +255,7 @@ fn edit_in_one_namespace_reaches_no_other() {
         ("m1", ["secret", "topsecret", "-n=other"], "secret/topsecret"),
         ("m1", ["ns", "victim", "-n=other"], "namespace/victim"),
         ("m2", ["secret", "topsecret", "-n=other"], ""),
+        ("m2", ["secret", "topsecret", "-n=tenant"], ""),
         ("m2", ["secret", "m1", "-n=karmada-cluster"], ""),
         ("m2", ["secret", "bootstrap-token-abcdef", "-n=kube-system"], ""),
     ];
@@ -231,6 +263,21 @@ fn edit_in_one_namespace_reaches_no_other() {
         let arguments = ["get", kind, name, namespace, "--ignore-not-found", "-o=name"];
         assert_eq!(fleet.member(city).member.ask(&arguments), expected, "{city}: {kind} {name}");
     }
+    promotion_acts_with_the_rights_of_its_user(&fleet, &low);
+}
+
+/// A promotion reads from a member and writes to the control plane: what the user may do in neither does not happen.
+fn promotion_acts_with_the_rights_of_its_user(fleet: &LightFleet, low: &Path) {
+    let policies = || fleet.ask(&["get", "propagationpolicies,clusterpropagationpolicies", "-A", "-o=name"]);
+    let before = policies();
+    for object in
+        [["secret", "topsecret", "-n=other"], ["namespace", "victim", "-n=tenant"], ["secret", "m1", "-n=tenant"]]
+    {
+        let output = run(&binary(), low, &[&["promote"], &object[..], &["-C=m1"]].concat());
+        assert!(!output.status.success(), "{object:?} was promoted: {}", text(&output));
+        assert!(text(&output).to_lowercase().contains("forbidden"), "{object:?}: {}", text(&output));
+    }
+    assert_eq!(policies(), before);
 }
 
 #[test]
