@@ -84,9 +84,32 @@ interface Checked {
   systemId: string;
 }
 
+interface Outcome {
+  shape: string;
+  checked?: Checked;
+  /** What is wrong with the kubeconfig or with its server. */
+  problem?: string;
+  /** The cluster was reached and is known already. */
+  taken?: string;
+  /** The control plane did not try it. */
+  refused?: string;
+}
+
+function outcomeOf(error: Error, shape: string): Outcome {
+  const { message } = error;
+  switch (error instanceof ApiError ? error.code : 0) {
+    case 400:
+      return { shape, problem: message };
+    case 409:
+      return { shape, taken: message };
+    default:
+      return { shape, refused: message };
+  }
+}
+
 function Push({ place, head, onClose }: ModeProps) {
   const [kubeconfig, setKubeconfig] = useState("");
-  const [outcome, setOutcome] = useState<{ checked?: Checked; problem?: string; taken?: string; shape: string }>();
+  const [outcome, setOutcome] = useState<Outcome>();
   const [busy, setBusy] = useState(false);
   const valid = isClusterName(place.name) && kubeconfig.trim() !== "" && !busy;
   const call = (dryRun: boolean) => send<Checked>("POST", JOIN, { ...place, kubeconfig, dryRun });
@@ -98,10 +121,7 @@ function Push({ place, head, onClose }: ModeProps) {
     try {
       setOutcome({ shape, checked: await call(true) });
     } catch (error) {
-      const { message } = error as Error;
-      // The cluster was reached and is known already.
-      const isTaken = error instanceof ApiError && error.code === 409;
-      setOutcome(isTaken ? { shape, taken: message } : { shape, problem: message });
+      setOutcome(outcomeOf(error as Error, shape));
     }
     setBusy(false);
   };
@@ -115,7 +135,8 @@ function Push({ place, head, onClose }: ModeProps) {
     <Dialog wide title={t("Join a cluster")} onClose={onClose} onSubmit={() => valid && void join()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Join")}</Button></>}>
       {head}
       <KubeconfigField rows={7} value={kubeconfig} hint={t("Of an administrator of the cluster, with a token or a client certificate in it. It is used once and not stored: joining creates a service account in the cluster.")} onChange={(text) => { setKubeconfig(text); setOutcome(undefined); }}><Button disabled={!valid} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
-      {outcome && <CheckSteps steps={[...firstSteps({ ...outcome, checked: outcome.taken ? {} : outcome.checked }, t("The cluster answers")), { text: t("It is not joined yet"), state: outcome.checked ? "done" : outcome.taken ? "failed" : "waiting", detail: outcome.taken }]} />}
+      {outcome?.refused && <div className="banner bad" role="alert">{outcome.refused}</div>}
+      {outcome && !outcome.refused && <CheckSteps steps={[...firstSteps({ ...outcome, checked: outcome.taken ? {} : outcome.checked }, t("The cluster answers")), { text: t("It is not joined yet"), state: outcome.checked ? "done" : outcome.taken ? "failed" : "waiting", detail: outcome.taken }]} />}
       <p className="muted small">{t("Or run this where you have the kubeconfig of the cluster:")}</p>
       <Command text={`flotilla join ${place.name || "NAME"} --cluster-kubeconfig FILE${flagsOf(place)}`} />
     </Dialog>
