@@ -14,9 +14,10 @@ use reconcile::{ObjectKey, commit_status};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::lifecycle::Lifecycle;
 use crate::plane::Connection;
 use crate::readiness::{is_applied, is_failed, is_fully_applied, is_healthy, is_scheduled, is_workload_ready};
-use crate::running::{RunningInstance, RunningInstances};
+use crate::running::RunningInstance;
 
 const FIELD_MANAGER: &str = "flotilla-statistics";
 /// Interval for looking at the revision of planes in this process.
@@ -63,10 +64,10 @@ impl Counted {
 }
 
 /// Keeps `status.summary` of all running instances current until cancelled.
-pub async fn run(client: ClusterClient, running: Arc<RunningInstances>, cancel: CancellationToken) {
+pub async fn run(lifecycle: Lifecycle, cancel: CancellationToken) {
     let mut counted: HashMap<String, Counted> = HashMap::new();
     loop {
-        let instances = running.all();
+        let instances = lifecycle.running().all();
         counted.retain(|uid, _| instances.iter().any(|instance| instance.uid == *uid));
         for instance in instances {
             let revision = revision(&instance).await;
@@ -74,7 +75,8 @@ pub async fn run(client: ClusterClient, running: Arc<RunningInstances>, cancel: 
                 continue;
             }
             let began = Instant::now();
-            if let Err(status) = update(&client, &instance).await {
+            let Some(object) = lifecycle.karmadas().get(&instance.key) else { continue };
+            if let Err(status) = update(&lifecycle.writer(&object), &instance).await {
                 tracing::debug!(instance = %instance.key, %status, "statistics could not be updated; will retry");
             }
             counted.insert(instance.uid.clone(), Counted { revision, at: Instant::now(), took: began.elapsed() });

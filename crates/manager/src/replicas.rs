@@ -12,7 +12,9 @@ use cluster_client::{ClusterClient, Endpoint, RemoteConfig};
 use instances::replica::{OtherReplicas, ReplicaName};
 use jiff::Timestamp;
 use object::request::user::MASTERS_GROUP;
+use parking_lot::Mutex;
 use pki::authority::{CertificateAuthority, CertificateRequest};
+use tokio::time::Instant;
 
 /// Path for requests of other replicas to instances of this one; the UID of the instance and the path in it follow. Without
 /// them it returns the name of the replica.
@@ -28,14 +30,17 @@ const NAME_FILE: &str = "replica-name";
 const NAME_LENGTH: usize = 12;
 /// Longest wait for another replica to tell its name.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Certificates are made for each connection, which is used for an hour; watches last longer.
+/// Watches may last long after a connection was made.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const CERTIFICATE_KEPT: Duration = Duration::from_secs(3600);
 
 /// This replica and the keys that it shares with the others.
 pub struct ManagerReplicas {
     pub own: ReplicaName,
     pub ca_pem: String,
     pub authority: Arc<CertificateAuthority>,
+    /// The certificate of this replica for others, and when it was made.
+    pub certificate: Mutex<Option<(Instant, ClientCertificate)>>,
 }
 
 /// Returns the name of the replica with a data directory. It moves with the data of its instances.
@@ -50,20 +55,28 @@ pub fn name_of(directory: &Path) -> anyhow::Result<String> {
 }
 
 impl ManagerReplicas {
-    /// Returns the connection to a path of another replica.
-    fn connect(&self, other: &ReplicaName, path: &str) -> Result<RemoteConfig, String> {
+    fn certificate(&self) -> Result<ClientCertificate, String> {
+        let mut kept = self.certificate.lock();
+        if let Some((_, certificate)) = kept.as_ref().filter(|(made, _)| made.elapsed() < CERTIFICATE_KEPT) {
+            return Ok(certificate.clone());
+        }
         let request = CertificateRequest {
             duration: CERTIFICATE_LIFETIME,
             ..CertificateRequest::client(REPLICA, &[MASTERS_GROUP.to_owned()])
         };
         let pair = self.authority.issue(&request, Timestamp::now()).map_err(|error| error.to_string())?;
         let certificate = Pem::Text(pair.certificate.to_pem().into_bytes());
-        let key = Pem::Text(pair.key.to_pem().into_bytes());
+        let made = ClientCertificate { certificate, key: Pem::Text(pair.key.to_pem().into_bytes()) };
+        *kept = Some((Instant::now(), made.clone()));
+        Ok(made)
+    }
+
+    /// Returns the connection to a path of another replica.
+    fn connect(&self, other: &ReplicaName, path: &str) -> Result<RemoteConfig, String> {
         let mut config = RemoteConfig::new(format!("https://{}{}", other.address, path.trim_end_matches('/')));
         config.ca = Some(Pem::Text(self.ca_pem.clone().into_bytes()));
         config.tls_server_name = Some(SERVER_NAME.to_owned());
-        config.credentials =
-            Credentials { client_certificate: Some(ClientCertificate { certificate, key }), ..Credentials::default() };
+        config.credentials = Credentials { client_certificate: Some(self.certificate()?), ..Credentials::default() };
         // The clients behind it have limits of their own.
         config.rate_limit = None;
         Ok(config)

@@ -39,13 +39,13 @@ use crate::endpoints::{KubeconfigEndpoint, LoginEndpoint};
 use crate::instance_names::InstanceNames;
 use crate::operations::Operations;
 use crate::options::ManagerOptions;
+use crate::peer_mount::PeerMount;
 use crate::planes::Planes;
 use crate::proxy::InstanceProxy;
-use crate::peer_mount::PeerMount;
 use crate::registry::InstanceRegistry;
+use crate::replicas::ManagerReplicas;
 use crate::revocation::Revocations;
 use crate::tokens::AccessTokens;
-use crate::replicas::ManagerReplicas;
 use crate::webhooks::Webhooks;
 use crate::{bootstrap, replicas, role_sync};
 
@@ -83,10 +83,10 @@ impl Manager {
         let open = ApiHost::open(&host, additions(&factory, &host.storage)).await?;
         let client = open.client(User::new(CONTROLLERS.0, CONTROLLERS.1))?;
         let stop = CancellationToken::new();
-        let rights = Rights::start(&client, &stop);
-        tokens.connect(client.clone(), rights.clone());
         let replica_context =
             ReplicaContext { replicas: other_replicas(&open, &host.data_dir)?, terms: TermFence::default() };
+        let rights = Rights::start(&client, &stop);
+        tokens.connect(client.clone(), rights.clone());
         let lifecycle_deps = LifecycleDeps {
             client: client.clone(),
             factory,
@@ -96,9 +96,9 @@ impl Manager {
             bind: host.bind.ip(),
             endpoints,
             running: Arc::new(RunningInstances::default()),
+            replica_context: replica_context.clone(),
         };
         let lifecycle = Lifecycle::new(lifecycle_deps, &stop);
-            replica_context: replica_context.clone(),
         let (audit, revocations) = (Arc::new(AuditTrail::default()), Revocations::start(&rights, &client, &stop));
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
@@ -227,10 +227,6 @@ fn handlers<L>(
     })
 }
 
-/// The controllers of the manager.
-struct Work {
-    lifecycle: Lifecycle,
-    rights: Rights,
 /// Returns the other replicas, if other managers can use the same storage.
 fn other_replicas<L>(open: &ApiHost<L>, data_dir: &Path) -> anyhow::Result<Option<Arc<dyn OtherReplicas>>> {
     let Some(address) = &open.peer_address else { return Ok(None) };
@@ -238,20 +234,24 @@ fn other_replicas<L>(open: &ApiHost<L>, data_dir: &Path) -> anyhow::Result<Optio
     let authority = &open.certificates.authority;
     let authority = CertificateAuthority::new(authority.certificate().clone(), authority.key().clone())?;
     let ca_pem = open.certificates.ca_pem();
-    Ok(Some(Arc::new(ManagerReplicas { own, ca_pem, authority: Arc::new(authority) })))
+    Ok(Some(Arc::new(ManagerReplicas { own, ca_pem, authority: Arc::new(authority), certificate: Default::default() })))
 }
 
+/// The controllers of the manager.
+struct Work {
+    lifecycle: Lifecycle,
+    rights: Rights,
     clusters: ClusterImport,
     registry: InstanceRegistry,
     webhooks: Webhooks,
+    /// Refuses writes outside of terms.
     client: ClusterClient,
+    terms: TermFence,
 }
 
-/// Runs the controllers; with shared storage only on the holder of the lease. The life cycle runs on every replica: each has
-/// the data of some instances.
-    /// Refuses writes outside of terms.
+/// Runs the controllers; with shared storage only on the holder of the lease. The life cycle and the statistics run on every
+/// replica: each has the data of some instances.
 fn start_controllers(
-    terms: TermFence,
     host: &ApiHost,
     work: Work,
     (shares_storage, elected): (bool, ClusterClient),
@@ -260,12 +260,12 @@ fn start_controllers(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (clients, parameters) = host.controllers(Arc::clone(&clock))?;
     let Work { lifecycle, rights, clusters, registry, webhooks, client, terms } = work;
-    let instances = tokio::spawn(lifecycle.clone().run(stop.clone()));
+    let statistics = tokio::spawn(instances::statistics::run(lifecycle.clone(), stop.clone()));
+    let instances = tokio::spawn(lifecycle.run(stop.clone()));
     let run = move |term: Term| {
         let cancel = term.cancel;
         terms.begin(term.fence.clone());
         let core = core_controllers::run(within(&clients, &term.fence), parameters.clone(), cancel.clone());
-        let statistics = instances::statistics::run(client.clone(), Arc::clone(lifecycle.running()), cancel.clone());
         let roles = role_sync::run(client.clone(), rights.clone(), cancel.clone());
         let (registry, webhooks) = (registry.clone().run(cancel.clone()), webhooks.clone().run(cancel.clone()));
         let inventory = clusters.clone().run(cancel);
@@ -273,7 +273,6 @@ fn start_controllers(
         async move {
             let mut running = tokio::task::JoinSet::new();
             running.spawn(core);
-            running.spawn(statistics);
             running.spawn(roles);
             running.spawn(inventory);
             running.spawn(registry);
@@ -283,18 +282,18 @@ fn start_controllers(
                     tracing::error!(%error, "a controller of the manager exited with an error");
                 }
             }
+            terms.end();
         }
     };
+    let stop = stop.clone();
     if !shares_storage {
         let term = Term { cancel: stop, fence: Fence::unlimited() };
         let controllers = run(term);
-        return Ok(tokio::spawn(async move { drop(tokio::join!(controllers, instances)) }));
-            terms.end();
+        return Ok(tokio::spawn(async move { drop(tokio::join!(controllers, instances, statistics)) }));
     }
     let candidate = format!("{}_{}", host.address, pki::token::random_lowercase(12)?);
-    let stop = stop.clone();
     let elector = LeaderElector::new(LeaderElection::new(LEASE.0, LEASE.1, &candidate), elected, clock);
-    Ok(tokio::spawn(async move { drop(tokio::join!(elector.run_terms(stop, run), instances)) }))
+    Ok(tokio::spawn(async move { drop(tokio::join!(elector.run_terms(stop, run), instances, statistics)) }))
 }
 
 /// Returns clients that write nothing after the term.
