@@ -27,6 +27,8 @@ const ZERO_WEIGHT: &str = "a weight of 0 is taken and means: only when no member
 const NEWER: &str = "clusters[].components";
 /// The newest version before that field.
 const NEXT: &str = "github.com/karmada-io/karmada@v1.19.0-rc.0";
+/// A directory with that version, such as `tools/kube/karmada/crds` makes, instead of the module.
+const NEXT_DIRECTORY: &str = "FLOTILLA_KARMADA_NEXT";
 
 /// Words about a schema that are not about what is valid.
 const IGNORED: &[&str] = &["description"];
@@ -63,8 +65,11 @@ fn definitions(karmada: &Path) -> Vec<Value> {
     found
 }
 
-/// The next version of Karmada, from the module cache or the module proxy.
+/// The next version of Karmada, from a directory, the module cache or the module proxy.
 fn next_karmada() -> Option<PathBuf> {
+    if let Some(directory) = std::env::var_os(NEXT_DIRECTORY) {
+        return Some(directory.into());
+    }
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/kube/karmada");
     let output = Command::new("go").args(["mod", "download", "-json", NEXT]).current_dir(tools).output().ok()?;
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
