@@ -3,13 +3,14 @@
 #[path = "registry/bench.rs"]
 mod bench;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bench::{Containerd, Registry, crane, digest, flotilla, have, image_archive, skopeo, succeed};
 use e2e::eventually::eventually;
+use e2e::flood_figures::resident_mib;
 use serde_json::{Value, json};
 
 const NO_TLS: [&str; 2] = ["--src-tls-verify=false", "--dest-tls-verify=false"];
@@ -182,6 +183,55 @@ fn our_client_resumes_after_the_registry_was_killed() {
     registry.kill_and_restart();
     let said = succeed(child.wait_with_output().expect("the client ends"));
     assert!(said.contains("/big:1@sha256:"), "{said}");
+}
+
+/// Uploads that are begun and never finished, and bodies that never come: their number is limited, they take no memory, and everybody can
+/// still pull.
+#[test]
+fn floods_of_uploads_are_bounded() {
+    let registry = Registry::start();
+    let content = vec![b'x'; 100_000];
+    let sum = digest(&content);
+    let file = registry.data_dir().join("blob");
+    std::fs::write(&file, &content).expect("a file");
+    let push = ["-X", "POST", "--data-binary", &format!("@{}", file.display())];
+    assert_eq!(registry.curl(&push, &format!("/v2/app/blobs/uploads/?digest={sum}")).0, 201);
+    let ask = |request: String| {
+        let mut stream = TcpStream::connect(registry.host()).expect("a connection");
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    };
+    let before = resident_mib(registry.pid());
+    let begin =
+        "POST /v2/flood/blobs/uploads/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (mut places, mut refused) = (Vec::new(), 0);
+    for _ in 0..300 {
+        let mut answer = String::new();
+        ask(begin.to_owned()).read_to_string(&mut answer).expect("an answer");
+        match answer.split(' ').nth(1) {
+            Some("202") => places.push(bench::header(&answer, "location")),
+            Some("429") => refused += 1,
+            _ => panic!("{answer}"),
+        }
+    }
+    assert!(refused >= 200 && !places.is_empty(), "{refused} uploads were refused, {} begun", places.len());
+    let slow = |place: &String| {
+        let length = 1_000_000_000;
+        ask(format!("PATCH {place} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\nx"))
+    };
+    let held: Vec<TcpStream> = places.iter().map(slow).collect();
+    assert!(registry.fetch(&format!("/v2/app/blobs/{sum}")) == content, "a pull during the flood");
+    assert_eq!(registry.curl(&["-I"], "/v2/").0, 200);
+    let grown = resident_mib(registry.pid()).saturating_sub(before);
+    assert!(grown < 100, "{} uploads took {grown} MiB", held.len());
+    // Uploads that their client gives up make way for others.
+    drop(held);
+    for place in &places {
+        eventually("an upload is cancelled", Duration::from_secs(60), || {
+            registry.curl(&["-X", "DELETE"], place).0 == 204
+        });
+    }
+    assert_eq!(registry.curl(&["-X", "POST"], "/v2/after/blobs/uploads/").0, 202);
 }
 
 #[test]

@@ -30,6 +30,10 @@ impl Registry {
         format!("127.0.0.1:{}", self.port)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn data_dir(&self) -> PathBuf {
         self.directory.path().join("data")
     }
