@@ -136,6 +136,7 @@ impl ScrapedFleet {
         let webhook = format!("--audit-webhook-config-file={}", webhook.display());
         let plane = Flotilla::start_with(&[
             &webhook,
+            "--feature-gates=PropagationPolicyPreemption=true",
             "--cluster-status-update-frequency=1s",
             "--horizontal-pod-autoscaler-sync-period=1s",
         ]);
