@@ -12,7 +12,7 @@ KARMADA = karmada-controller-manager karmada-scheduler karmada-webhook karmada-a
 
 .PHONY: kube-and-karmada
 .PHONY: console
-.PHONY: test-cmd conformance
+.PHONY: test-cmd conformance karmada-suite-programs
 .PHONY: help up program dist image release release-names site down test check fmt bench bench-quick soak setup setup-tests kube karmada karmada-suite python previous lxd fuzz
 
 help:
@@ -68,7 +68,7 @@ site:
 down:
 	./target/local/flotilla down
 
-test: setup-tests console check kube-and-karmada python previous lxd
+test: setup-tests console check kube-and-karmada karmada-suite-programs python previous lxd
 	@echo "==> building the tests"
 	cargo build --locked --workspace --all-targets
 	@echo "==> running the tests"
@@ -103,9 +103,15 @@ soak: setup kube
 	cargo build --locked -p cli -p e2e --bins && ./target/debug/soak --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10) $(SOAK)
 
 # State and logs are in target/karmada-suite; the report of the last run is report.txt there.
-karmada-suite: setup kube karmada
+karmada-suite: setup kube karmada karmada-suite-programs
+	@tools/kube/build karmada-search
 	cargo build --locked -p cli
 	tools/kube/karmada/suite all target/karmada-suite $(if $(FOCUS),--focus='$(FOCUS)') $(if $(SKIP),--skip='$(SKIP)') $(SUITE)
+
+# Karmada's suite, compiled; e2e/tests/karmada_suite.rs runs a part of it.
+karmada-suite-programs: kube
+	@mkdir -p target/karmada-suite
+	@tools/kube/karmada/suite build target/karmada-suite
 
 # State and logs are in target/test-cmd.
 test-cmd: setup kube
