@@ -102,6 +102,8 @@ const LOGGING_OF_ALL: &[Flag] = &[
     ("log-file", "/var/log/karmada.log"),
     ("log-file-max-size", "1800"),
     ("log-flush-frequency", "5s"),
+    ("log-json-info-buffer-size", "64Ki"),
+    ("log-json-split-stream", ""),
     ("log-text-info-buffer-size", "64Ki"),
     ("log-text-split-stream", ""),
     ("logging-format", "text"),
@@ -116,6 +118,7 @@ const LOGGING_OF_ALL: &[Flag] = &[
 
 /// Flags of karmada-agent of Karmada 1.18.2.
 const AGENT: &[Flag] = &[
+    ("cert-rotation-checking-interval", "5m0s"),
     ("cert-rotation-remaining-time-threshold", "0.2"),
     ("cluster-api-burst", "60"),
     ("cluster-api-endpoint", "https://10.0.0.1:6443"),
