@@ -230,3 +230,55 @@ async fn a_caller_named_by_an_e_mail_address_is_the_user_with_it() {
     .await;
     world.manager.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_has_a_graph_a_history_and_a_preview_of_policies() {
+    let world = world().await;
+    world.instance("east").await;
+    let root = world.user("root", "platform-admin", json!(null)).await;
+    let pods =
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": pods},
+    });
+    let deployments = "/instances/east/gvr/apps/v1/namespaces/default/deployments";
+    let json_type = [("content-type", "application/json")];
+    let created = ask(&root, "POST", deployments, &json_type, deployment).await;
+    assert_eq!(created.code, 200, "{}", created.body);
+
+    let subject = "apiVersion=apps/v1&kind=Deployment&namespace=default&name=web";
+    let graph = ask(&root, "GET", &format!("/instances/east/graph?{subject}"), &[], json!(null)).await;
+    assert_eq!((graph.code, &graph.body["nodes"][0]["role"]), (200, &json!("template")), "{}", graph.body);
+    let workload = "/instances/east/namespaces/default/workloads/deployments/web";
+    let history = ask(&root, "GET", &format!("{workload}/history"), &[], json!(null)).await;
+    assert_eq!((history.code, &history.body["revisions"]), (200, &json!([])), "{}", history.body);
+    let rollback = ask(&root, "POST", &format!("{workload}:rollback"), &[], json!({})).await;
+    assert_eq!(rollback.body["details"][0]["reason"], "FailedPrecondition", "{}", rollback.body);
+
+    let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "all", "namespace": "default"}, "spec": {"resourceSelectors": selectors},
+    });
+    let preview = ask(&root, "POST", "/instances/east/policies:preview", &json_type, policy).await;
+    let change = &preview.body["objects"][0];
+    assert_eq!((preview.code, &change["name"], &change["future"]), (200, &json!("web"), &json!("default/all")));
+    assert_eq!((&change["current"], &change["changesHands"]), (&json!(""), &json!(true)), "{}", preview.body);
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let refused = ask(&root, "POST", "/instances/east/policies:preview", &json_type, other).await;
+    assert_eq!(refused.code, 400, "{}", refused.body);
+
+    // A version can be demanded from objects of an instance and from workloads.
+    let stale = [("if-match", "\"1\"")];
+    let restart = ask(&root, "POST", &format!("{workload}:restart"), &stale, json!({})).await;
+    assert_eq!(restart.code, 412, "{}", restart.body);
+    let one = format!("{deployments}/web");
+    assert_eq!(ask(&root, "DELETE", &one, &stale, json!(null)).await.code, 412);
+    let patch = [("if-match", "\"1\""), ("content-type", "application/merge-patch+json")];
+    assert_eq!(ask(&root, "PATCH", &one, &patch, json!({"spec": {"paused": true}})).await.code, 412);
+    let current = ask(&root, "GET", &one, &[], json!(null)).await;
+    let version = current.body["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    assert_eq!(ask(&root, "DELETE", &one, &[("if-match", &version)], json!(null)).await.code, 200);
+    world.manager.stop().await;
+}
