@@ -328,6 +328,23 @@ fn drop_labels(value: &mut Value) {
     }
 }
 
+const ENCRYPTION: &str = "\"Secret\"/\"karmada-apiserver-encryption\"";
+
+/// Checks the configuration in a Secret and leaves out the key, which is random.
+fn without_key(mut secret: Value) -> Value {
+    let text = secret["stringData"]["encryption.yaml"].take();
+    let config: Value = serde_saphyr::from_str(text.as_str().expect("a configuration")).expect("YAML");
+    assert_eq!(config["kind"], "EncryptionConfiguration");
+    let entry = &config["resources"][0];
+    assert_eq!(entry["resources"], serde_json::json!(["secrets"]));
+    let key = entry["providers"][0]["secretbox"]["keys"][0]["secret"].as_str().expect("a key");
+    assert_eq!(key.trim_end_matches('=').len(), 43, "32 bytes in base64");
+    assert!(entry["providers"][1]["identity"].is_object());
+    // The chart says that it is kept when a release is removed.
+    secret["metadata"].as_object_mut().expect("metadata").remove("annotations");
+    secret
+}
+
 #[test]
 fn init_installs_the_manifests_of_the_chart() {
     let Some(helm) = helm() else { return };
@@ -387,8 +404,11 @@ fn init_installs_the_manifests_of_the_chart() {
         assert!(rendered.status.success(), "{values:?}: {}", String::from_utf8_lossy(&rendered.stderr));
         let printed = run(&binary(), &[&["init", "--print-manifest-only"], flags].concat());
         assert!(printed.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&printed.stderr));
-        let (chart, mut own) = (comparable(&rendered.stdout), comparable(&printed.stdout));
-        // The chart leaves the namespace and the secrets to the user.
+        let (mut chart, mut own) = (comparable(&rendered.stdout), comparable(&printed.stdout));
+        let (of_chart, of_init) = (chart.remove(ENCRYPTION), own.remove(ENCRYPTION));
+        assert_eq!(of_chart.is_some(), values == etcd_values, "{values:?}: keys for what is stored in etcd");
+        assert_eq!(of_chart.map(without_key), of_init.map(without_key), "{flags:?}");
+        // The chart leaves the namespace and the other secrets to the user.
         own.retain(|key, _| !key.starts_with("\"Namespace") && !key.starts_with("\"Secret"));
         assert_eq!(own.keys().collect::<Vec<_>>(), chart.keys().collect::<Vec<_>>(), "{flags:?}");
         for (key, object) in &own {

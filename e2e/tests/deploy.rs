@@ -81,6 +81,7 @@ impl Nodes {
         let folder = self.directory.path().display();
         let mut text = text.replace("/data", &format!("{folder}/data-{node}"));
         text = text.replace("/certificates", &format!("{folder}/certificates"));
+        text = text.replace("/encryption/", &format!("{folder}/encryption/"));
         for (number, node) in NODES.into_iter().enumerate() {
             let (client, peer) = self.ports[number];
             text = text.replace(&format!("etcd-{node}:2379"), &format!("127.0.0.1:{client}"));
@@ -94,6 +95,14 @@ impl Nodes {
 fn servers_of_the_compose_file_start_on_its_etcd_nodes_and_share_their_keys() {
     let compose = compose();
     let Some(nodes) = Nodes::start() else { return };
+    let service = &compose["services"]["encryption-key"];
+    // Again as at the next start, which keeps the key.
+    for _ in 0..2 {
+        let arguments = [&strings(&service["entrypoint"])[1..], &strings(&service["command"])].concat();
+        let arguments = arguments.iter().map(|argument| nodes.here(argument, ""));
+        let made = Command::new(binary()).args(arguments).output().expect("the binary runs");
+        assert!(made.status.success(), "{}", text(&made));
+    }
     let mut started: Vec<Flotilla> = Vec::new();
     for node in NODES {
         let service = &compose["services"][format!("server-{node}")];
@@ -135,7 +144,7 @@ fn the_manager_of_its_compose_file_starts() {
 fn the_compose_file_names_only_existing_files() {
     let compose = compose();
     let services = compose["services"].as_object().expect("services");
-    assert_eq!(services.len(), 6);
+    assert_eq!(services.len(), 7);
     for (name, service) in services {
         for volume in strings(&service["volumes"]) {
             // A path, a variable with its default, or a named volume.

@@ -86,6 +86,9 @@ pub struct InitArgs {
     /// File to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Succeed without a change if the file exists
+    #[arg(long)]
+    keep_existing: bool,
 }
 
 #[derive(Args)]
@@ -164,7 +167,7 @@ impl FileArgs {
 
 pub async fn run(console: &Console, command: EncryptionCommand) -> anyhow::Result<()> {
     match command {
-        EncryptionCommand::Init(args) => init(console, &args.file),
+        EncryptionCommand::Init(args) => init(console, &args),
         EncryptionCommand::Status(args) => status(console, &args).await,
         EncryptionCommand::Migrate(args) => migrate(console, &args).await,
         EncryptionCommand::Rotate(args) => rotate(console, &args),
@@ -173,7 +176,11 @@ pub async fn run(console: &Console, command: EncryptionCommand) -> anyhow::Resul
     }
 }
 
-fn init(console: &Console, path: &Path) -> anyhow::Result<()> {
+fn init(console: &Console, args: &InitArgs) -> anyhow::Result<()> {
+    let path = args.file.as_path();
+    if args.keep_existing && path.exists() {
+        return Ok(());
+    }
     ensure!(!path.exists(), "{} exists: its keys are not replaced", path.display());
     create_encryption_file(path)?;
     console.line(format_args!(

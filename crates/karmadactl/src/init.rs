@@ -2,6 +2,7 @@
 
 mod config;
 pub mod hosting;
+mod keys_at_rest;
 mod refused;
 
 use std::collections::BTreeMap;
@@ -144,8 +145,9 @@ pub async fn run(console: &Console, args: InitArgs) -> anyhow::Result<()> {
     if let Some(path) = args.config.clone() {
         config::read(&mut args, &path)?;
     }
-    let installation = args.installation()?;
+    let mut installation = args.installation()?;
     if args.print_manifest_only {
+        installation.encryption = keys_at_rest::for_new(&installation)?;
         for object in installation.objects() {
             console.print(&format!("---\n{}", yaml::to_string(&object.into_value())))?;
         }
@@ -154,6 +156,7 @@ pub async fn run(console: &Console, args: InitArgs) -> anyhow::Result<()> {
     let (_, remote) = open_kubeconfig(args.kubeconfig.as_deref(), args.context.as_deref())
         .context("cannot use the kubeconfig of the host cluster (--kubeconfig)")?;
     let host = ClusterClient::connect(Endpoint::Remote(remote))?;
+    installation.encryption = keys_at_rest::of(console, &host, &installation).await?;
     hosting::install(console, &host, &args, installation).await
 }
 
@@ -173,6 +176,7 @@ impl InitArgs {
             domain: self.host_cluster_domain.clone(),
             tls_names: names.cloned().collect(),
             authority: key_pair(self.ca_cert_file.as_deref(), self.ca_key_file.as_deref())?,
+            encryption: None,
             priority_class: self.karmada_apiserver_priority_class.clone().filter(|name| !name.is_empty()),
             node_selector: selector(&self.etcd_node_selector_labels)?,
             arguments: extra_arguments(&self.karmada_apiserver_extra_args)?,

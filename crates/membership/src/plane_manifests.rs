@@ -18,6 +18,10 @@ pub const PLANE: &str = "karmada-apiserver";
 pub const ADMIN_SECRET: &str = "karmada-kubeconfig";
 /// Key of the kubeconfig in that Secret.
 pub const ADMIN_SECRET_KEY: &str = "kubeconfig";
+/// The Secret with the EncryptionConfiguration. It has not the label of what `deinit` removes: without it, what is stored in etcd is lost.
+pub const ENCRYPTION_SECRET: &str = "karmada-apiserver-encryption";
+/// Key of the EncryptionConfiguration in that Secret.
+pub const ENCRYPTION_SECRET_KEY: &str = "encryption.yaml";
 /// Port of the Service and of the pods.
 pub const PLANE_PORT: u16 = 5443;
 
@@ -51,6 +55,8 @@ pub struct PlaneInstallation {
     pub tls_names: Vec<String>,
     /// CA to use instead of a new one.
     pub authority: Option<KeyPair>,
+    /// EncryptionConfiguration of servers that share an etcd; a server with storage of its own creates one.
+    pub encryption: Option<String>,
     pub priority_class: Option<String>,
     pub node_selector: BTreeMap<String, String>,
     /// Additional flags of the server.
@@ -125,7 +131,9 @@ impl PlaneInstallation {
                 _ => "app-defaults",
             };
             self.label(object);
-            object.set_label(LABEL_BOOTSTRAPPING, purpose);
+            if object.name() != ENCRYPTION_SECRET {
+                object.set_label(LABEL_BOOTSTRAPPING, purpose);
+            }
         }
         objects
     }
@@ -165,7 +173,13 @@ impl PlaneInstallation {
             let (certificate, key) = (&tls.client.certificate, &tls.client.key);
             secret(ETCD_CERTIFICATES, json!({"ca.crt": tls.authority, "tls.crt": certificate, "tls.key": key}))
         });
-        authority.into_iter().chain(etcd).collect()
+        let encryption = self.encryption.as_ref().map(|config| {
+            let mut secret = secret(ENCRYPTION_SECRET, json!({ENCRYPTION_SECRET_KEY: config}));
+            // No mistake replaces the keys of stored values.
+            secret.set(&["immutable"], true);
+            secret
+        });
+        authority.into_iter().chain(etcd).chain(encryption).collect()
     }
 
     fn etcd_tls(&self) -> Option<&EtcdTls> {
@@ -306,6 +320,10 @@ impl PlaneInstallation {
                 arguments.extend(files.map(str::to_owned));
             }
         }
+        if self.encryption.is_some() {
+            arguments.push(format!("--encryption-provider-config=/encryption/{ENCRYPTION_SECRET_KEY}"));
+            arguments.push("--encryption-provider-config-automatic-reload=true".to_owned());
+        }
         arguments.extend(self.arguments.iter().cloned());
         arguments
     }
@@ -316,6 +334,7 @@ impl PlaneInstallation {
         let read_only = |name: &str| json!({"name": name, "mountPath": format!("/{name}"), "readOnly": true});
         mounts.extend(self.etcd_tls().map(|_| read_only("etcd")));
         mounts.extend(self.authority.as_ref().map(|_| read_only("keys")));
+        mounts.extend(self.encryption.as_ref().map(|_| read_only("encryption")));
         mounts
     }
 
@@ -332,6 +351,7 @@ impl PlaneInstallation {
         }
         volumes.extend(self.etcd_tls().map(|_| secret("etcd", ETCD_CERTIFICATES)));
         volumes.extend(self.authority.as_ref().map(|_| secret("keys", CERTIFICATES)));
+        volumes.extend(self.encryption.as_ref().map(|_| secret("encryption", ENCRYPTION_SECRET)));
         volumes
     }
 }
@@ -372,6 +392,7 @@ mod tests {
             domain: "cluster.local".into(),
             tls_names: vec!["10.0.0.1".into()],
             authority: None,
+            encryption: None,
             priority_class: None,
             node_selector: BTreeMap::new(),
             arguments: vec!["--event-ttl=60".into()],
@@ -391,8 +412,10 @@ mod tests {
         let etcd = ExternalEtcd { servers: vec!["https://a:2379".into()], prefix: "/p".into(), tls, replicas: 3 };
         let mut many = installation(PlaneStorage::Etcd(etcd));
         many.authority = Some(pair);
+        many.encryption = Some("kind: EncryptionConfiguration".into());
         let expected = [
             "Namespace",
+            "Secret",
             "Secret",
             "Secret",
             "ServiceAccount",
@@ -404,11 +427,13 @@ mod tests {
         ];
         assert_eq!(kinds(&many), expected);
         for object in many.objects().iter().skip(1) {
-            assert!(object.label(LABEL_BOOTSTRAPPING).is_some(), "{}", object.kind());
+            let is_removed = object.name() != ENCRYPTION_SECRET;
+            assert_eq!(object.label(LABEL_BOOTSTRAPPING).is_some(), is_removed, "{}", object.kind());
             assert!(PLANE_RESOURCES.iter().any(|resource| resource.kind == object.kind()), "{}", object.kind());
         }
         let arguments = many.server_arguments();
-        for flag in ["--etcd-prefix=/p", "--import-keys=/keys", "--event-ttl=60", "--tls-san=10.0.0.1"] {
+        let encryption = "--encryption-provider-config=/encryption/encryption.yaml";
+        for flag in ["--etcd-prefix=/p", "--import-keys=/keys", "--event-ttl=60", "--tls-san=10.0.0.1", encryption] {
             assert!(arguments.iter().any(|argument| argument == flag), "{flag}: {arguments:?}");
         }
     }

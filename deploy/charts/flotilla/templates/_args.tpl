@@ -29,7 +29,7 @@
 - --etcd-keyfile=/etcd/tls.key
 {{- end }}
 {{- end }}
-{{- if .Values.encryption.existingSecret }}
+{{- if include "flotilla.encryptionSecret" . }}
 - --encryption-provider-config=/encryption/{{ .Values.encryption.key }}
 - --encryption-provider-config-automatic-reload=true
 {{- end }}

@@ -39,6 +39,17 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the EncryptionConfiguration; empty: a key in the volume, or none. Servers that were installed without it could not
+read what the first updated one seals, so an upgrade does not add it. */}}
+{{- define "flotilla.encryptionSecret" -}}
+{{- $name := printf "%s-encryption" (include "flotilla.fullname" .) -}}
+{{- if .Values.encryption.existingSecret -}}
+{{ .Values.encryption.existingSecret }}
+{{- else if and (eq .Values.storage.type "etcd") .Values.encryption.create (or .Release.IsInstall (lookup "v1" "Secret" .Release.Namespace $name)) -}}
+{{ $name }}
+{{- end -}}
+{{- end -}}
+
 {{- define "flotilla.pod" -}}
 {{- include "flotilla.check" . -}}
 metadata:
@@ -138,7 +149,7 @@ spec:
           mountPath: /keys
           readOnly: true
         {{- end }}
-        {{- if .Values.encryption.existingSecret }}
+        {{- if include "flotilla.encryptionSecret" . }}
         - name: encryption
           mountPath: /encryption
           readOnly: true
@@ -180,7 +191,7 @@ spec:
         secretName: {{ . }}
         defaultMode: 288 # 0440
     {{- end }}
-    {{- with .Values.encryption.existingSecret }}
+    {{- with include "flotilla.encryptionSecret" . }}
     - name: encryption
       secret:
         secretName: {{ . }}
