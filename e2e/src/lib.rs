@@ -24,6 +24,7 @@ pub mod pasted;
 pub mod permissions;
 pub mod program;
 pub mod raw_client;
+pub mod raw_http2;
 pub mod ready;
 pub mod replicas;
 pub mod script;

@@ -85,7 +85,11 @@ impl RawClient {
 
 impl RawConnection {
     pub fn send(&mut self, text: &str) -> std::io::Result<()> {
-        self.stream.write_all(text.as_bytes())?;
+        self.send_bytes(text.as_bytes())
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)?;
         self.stream.flush()
     }
 

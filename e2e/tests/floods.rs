@@ -1,4 +1,4 @@
-//! Clients that hold connections, bodies, lists and watches without using them do not harm others.
+//! Clients that hold connections, streams, bodies, lists and watches without using them, or ask for much work, do not harm others.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,6 +8,7 @@ use e2e::eventually::eventually;
 use e2e::flood_figures::observe;
 use e2e::flotilla::Flotilla;
 use e2e::raw_client::{RawClient, RawConnection};
+use e2e::raw_http2::RawHttp2;
 use serde_json::json;
 
 const TOKENS: &str = "one-token,one,1
@@ -155,6 +156,115 @@ fn idle_watches_cost_little() {
     });
     assert!(figures.grown_mib() < 100, "{figures:?}");
     drop(held);
+}
+
+/// Streams that are opened and reset at once, streams that stay open beyond every limit, bodies that never come, and responses that may
+/// not be sent.
+#[test]
+fn floods_over_http2_take_little_memory() {
+    /// Sends what the server still takes: it may close a connection that misbehaves.
+    type Flood = fn(&mut RawHttp2) -> std::io::Result<()>;
+    const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let resets: Flood = |http2| {
+        for _ in 0..5_000 {
+            let stream = http2.get(CONFIGMAPS)?;
+            http2.reset(stream)?;
+        }
+        http2.flush()
+    };
+    let watches: Flood = |http2| {
+        for _ in 0..1_000 {
+            http2.get(&format!("{CONFIGMAPS}?watch=1&resourceVersion=0&timeoutSeconds=600"))?;
+        }
+        http2.flush()
+    };
+    let bodies: Flood = |http2| {
+        for _ in 0..200 {
+            let stream = http2.begin_post(CONFIGMAPS, 1000)?;
+            http2.body(stream, b"{")?;
+        }
+        http2.flush()
+    };
+    let unread: Flood = |http2| {
+        http2.close_window()?;
+        for _ in 0..200 {
+            http2.get("/openapi/v2")?;
+        }
+        http2.flush()
+    };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, client) = start(folder.path(), &[]);
+    let third = client.with_token("third-token");
+    let mut held = Vec::new();
+    for (title, flood) in [
+        ("20,000 HTTP/2 streams that are reset", resets),
+        ("4,000 HTTP/2 streams with watches", watches),
+        ("800 HTTP/2 bodies that never come", bodies),
+        ("800 HTTP/2 documents that are not read", unread),
+    ] {
+        let (connections, figures) = observe(&server, &third, title, || {
+            let open = |_| {
+                let mut http2 = RawHttp2::connect(&client, "one-token").expect("a connection");
+                let _ = flood(&mut http2);
+                http2
+            };
+            (0..4).map(open).collect::<Vec<RawHttp2>>()
+        });
+        assert!(figures.grown_mib() < 150, "{title} took {} MiB", figures.grown_mib());
+        held.push(connections);
+    }
+    assert_served(&third);
+    drop(held);
+    let one = client.with_token("one-token");
+    eventually("the flooding user is served again", Duration::from_secs(90), || {
+        one.get("/api/v1/namespaces/default").is_ok_and(|answer| answer.code == 200)
+    });
+}
+
+/// Plans and explanations are more work than other requests: each is answered or refused, and other users are served meanwhile.
+#[test]
+fn floods_of_plans_and_explanations_are_bounded() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let (server, client) = start(folder.path(), &[]);
+    let may = ["create", "clusterrole", "asks", "--verb=get,post", "--non-resource-url=/flotilla/v1alpha1/*"];
+    assert!(server.kubectl(&may).status.success());
+    let bound = ["create", "clusterrolebinding", "asks", "--clusterrole=asks", "--user", "one"];
+    assert!(server.kubectl(&bound).status.success());
+    let (one, third) = (client.with_token("one-token"), client.with_token("third-token"));
+    let deployment = |number: usize| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("d{number}"), "namespace": "default"},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}},
+                "spec": {"containers": [{"name": "c", "image": "nginx"}]}}}})
+    };
+    let created = one.post("/apis/apps/v1/namespaces/default/deployments", &deployment(0)).expect("an answer");
+    assert_eq!(created.code, 201, "{}", created.body);
+    let plan = serde_json::Value::Array((0..20).map(deployment).collect()).to_string();
+    let header = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n", plan.len());
+    let why = "/flotilla/v1alpha1/why?apiVersion=apps/v1&kind=Deployment&namespace=default&name=d0";
+    let requests = [
+        ("60 plans of 20 manifests", one.request_text("POST", "/flotilla/v1alpha1/plan", &header, &plan)),
+        ("60 explanations", one.request_text("GET", why, "connection: close\r\n", "")),
+    ];
+    for (title, request) in requests {
+        let (asked, figures) = observe(&server, &third, title, || {
+            let ask = |_| {
+                let mut connection = one.connect().expect("a handshake");
+                connection.send(&request).expect("sent");
+                connection
+            };
+            (0..60).map(ask).collect::<Vec<RawConnection>>()
+        });
+        assert!(figures.grown_mib() < 200, "{title} took {} MiB", figures.grown_mib());
+        let mut answered = 0;
+        for mut connection in asked {
+            let answer = connection.read_response().expect("an answer");
+            // The last one is the end of its time.
+            assert!(matches!(answer.code, 200 | 429 | 504), "{title}: {} {}", answer.code, answer.body);
+            answered += usize::from(answer.code == 200);
+        }
+        assert!(answered > 0, "{title}: none was answered");
+    }
+    assert_served(&third);
 }
 
 /// The cap on connections is below the limit on files, so the server runs out of files only when that limit is lowered

@@ -52,20 +52,18 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming, segments: &[&str])
         server.aggregator.add_openapi(&mut index);
         return Ok(respond::value(200, &index));
     }
-    // Building a document takes tens of milliseconds the first time: not on a thread that serves others.
-    let built = tokio::task::spawn_blocking(move || match name.as_str() {
-        "v2" if accepts_protobuf(&headers) => Some((documents.v2_protobuf(), V2_PROTOBUF, headers)),
-        "v2" => Some((documents.v2_json(), "application/json", headers)),
-        other => {
-            let document = documents.v3_document(other.strip_prefix("v3/")?)?;
-            Some((document, "application/json", headers))
-        }
+    // One at a time, as large lists: clients that ask for much and read nothing leave the processors to others.
+    let _turn = if accepts_gzip(&headers) { None } else { Some(server.limits.encoding_turn().await) };
+    // Building a document takes tens of milliseconds the first time, and inflating one each time: not on a thread that serves others.
+    let built = tokio::task::spawn_blocking(move || {
+        let (document, content_type) = match name.as_str() {
+            "v2" if accepts_protobuf(&headers) => (documents.v2_protobuf(), V2_PROTOBUF),
+            "v2" => (documents.v2_json(), "application/json"),
+            other => (documents.v3_document(other.strip_prefix("v3/")?)?, "application/json"),
+        };
+        Some(document_response(&document, content_type, &headers))
     });
-    let built = built.await.map_err(Status::internal)?;
-    let Some((document, content_type, headers)) = built else {
-        return Err(Status::resource_not_served());
-    };
-    Ok(document_response(&document, content_type, &headers))
+    built.await.map_err(Status::internal)?.ok_or_else(Status::resource_not_served)
 }
 
 fn document_response(document: &Document, content_type: &'static str, headers: &HeaderMap) -> Response<Body> {
@@ -73,8 +71,7 @@ fn document_response(document: &Document, content_type: &'static str, headers: &
     if headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes()) {
         return respond::not_modified(&tag);
     }
-    let gzip = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains("gzip"));
-    let mut response = if gzip {
+    let mut response = if accepts_gzip(headers) {
         let mut response = respond::text(200, content_type, document.gzip.clone());
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         response
@@ -86,6 +83,10 @@ fn document_response(document: &Document, content_type: &'static str, headers: &
         response.headers_mut().insert(header::ETAG, tag);
     }
     response
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains("gzip"))
 }
 
 fn accepts_protobuf(headers: &HeaderMap) -> bool {
