@@ -27,7 +27,7 @@ const DESCRIBED: &[&str] = &[
     "node m1-node-1",
 ];
 
-/// What both programs print; `None` if only the time that passed in between may differ.
+/// The texts of both programs; `None` if only the time that passed in between may differ.
 fn compare(member: &LightMember, line: &str) -> Option<String> {
     let arguments: Vec<&str> = ["describe"].into_iter().chain(line.split(' ')).collect();
     let theirs = member.kubectl(&arguments);

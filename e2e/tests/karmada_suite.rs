@@ -23,7 +23,7 @@ const FOCUS: &[&str] = &[
 /// Not run: Works have no event `ReflectStatusSucceed` here (docs/compatibility.md), which this spec waits for.
 const SKIP: &str =
     r"\[BasicCase\] PropagationPolicy testing Deployment propagation testing deployment propagation testing";
-/// What they select. Fewer means that the names of specs have changed.
+/// The number of selected specs. Fewer means that the names of specs have changed.
 const SPECS: usize = 47;
 const NEEDED: [&str; 7] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "karmadactl"];

@@ -182,7 +182,7 @@ fn raise(to: &mut Amounts, at_least: &Amounts) {
     }
 }
 
-/// What a pod requests, or its limits: of its containers and sidecars, or of an init container if that is more.
+/// The requests or the limits of a pod: those of its containers and sidecars, or of an init container if that is more.
 fn amounts_of(pod: &Object, field: &str) -> Amounts {
     let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
     for container in pod.items(&["spec", "initContainers"]) {
