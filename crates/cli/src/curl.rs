@@ -38,6 +38,7 @@ struct CurlArgs {
     /// Timeout in seconds
     #[arg(short, long, default_value_t = 30, value_name = "SECONDS")]
     max_time: u64,
+    /// Address with https://
     #[arg(value_name = "URL")]
     url: http::Uri,
 }
