@@ -281,12 +281,14 @@ export async function everyPage(visitor, nobody, table, port) {
         const started = Date.now();
         await attempt(tab, `${name}-${state}`, async () => {
           wire.restore();
-          // Requests of the page before have ended when the new list of expected messages holds.
+          // Requests of an attempt before have ended when the new list of expected messages holds.
           await tab.page.goto("about:blank");
           await tab.clear();
           tab.expect();
           await STATES[state](tab, name, table[name], wire);
         });
+        // The two tabs share the connection that a state interrupts.
+        await tab.page.goto("about:blank");
         took[state] += Date.now() - started;
         visitor.faults.push(...tab.faults.splice(0).map((fault) => `${name} ${state}: ${fault}`));
       }

@@ -22,6 +22,8 @@ const MIB = 2 ** 20;
 const link = new URL(process.env.CONSOLE_LINK);
 const visitor = new Visitor(await launch(), link.origin);
 await visitor.enter();
+// The page asks who is signed in before it uses the link.
+visitor.expect([401, /^\/console\/api\/session$/]);
 await visitor.page.goto(link.href);
 if (process.env.CONSOLE_TOKEN) {
   await visitor.page.getByLabel("Token or kubeconfig").fill(process.env.CONSOLE_TOKEN);
