@@ -67,7 +67,7 @@ export const TABLE = {
   "policy-new": free("/policies/new/PropagationPolicy", "PropagationPolicy", { looks: ["chinese"] }),
   policy: page("/resources/policy.karmada.io~v1alpha1~propagationpolicies/default/shop", "shop", { empty: "does not exist", live: true }),
   failover: page("/failover?cluster=member1", "Past failovers", { empty: "No clusters yet", many: ["clusters", "bindings", "resourcebindings"], grown: "and 9,960 more", live: true, shots: ["empty", "many"] }),
-  topology: page("/topology", "member1", { empty: "No clusters yet", many: ["resourcebindings"], grown: "of 10000", live: true, looks: ["chinese", "narrow"], shots: ["empty", "many"] }),
+  topology: page("/topology", "member1", { empty: "No clusters yet", many: ["clusters"], grown: "and 9,940 more", live: true, looks: ["chinese", "narrow"], shots: ["empty", "many"] }),
   convert: page("/convert?cluster=member3", "Everything of this kind is managed", { empty: "No clusters yet", many: ["deployments"], grown: "10,000", copied: unmanaged }),
   kinds: page("/resources", "Deployment", { denied: "Deployment" }),
   works: kind("work.karmada.io~v1alpha1~works", "shop-", undefined),
