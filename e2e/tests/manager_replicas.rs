@@ -56,8 +56,8 @@ fn refuses_shared_places(manager: &ManagerProcess, etcd: &EtcdCluster, uid: &str
         ("/registry".to_owned(), "the manager has its own data there"),
     ] {
         let refused = manager.apply(&karmada("thief", json!({}), on_etcd(etcd, Some(&prefix))));
-        let told = text(&refused);
-        assert!(!refused.status.success() && told.contains(field) && told.contains(why), "{prefix}: {told}");
+        let output = text(&refused);
+        assert!(!refused.status.success() && output.contains(field) && output.contains(why), "{prefix}: {output}");
     }
 }
 

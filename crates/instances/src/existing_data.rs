@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use object::Object;
 
-/// What is known about the data of an instance that does not run.
+/// Facts about the data of an instance that does not run.
 #[derive(Clone, Debug, Default)]
 pub struct DataFacts {
     pub was_ready: bool,

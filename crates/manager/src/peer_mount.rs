@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use apiserver::forwarding;
 use apiserver::http::{self as api_http, Incoming, Peer};
 use apiserver::mount::{Mount, MountRequest, RequestedNames};
 use apiserver::respond::{self, Body};
@@ -64,7 +63,7 @@ impl Mount for PeerMount {
     }
 }
 
-/// A right to all paths is not enough, and nobody acts as a replica by impersonation: its certificate decides.
+/// A right to all paths is not enough, and impersonation does not make a replica: its certificate decides.
 async fn require_replica(server: &Arc<Server>, peer: &Peer, incoming: &Incoming) -> Result<(), Status> {
     let caller = server.authenticate(peer, &HeaderMap::new(), &incoming.info).await?;
     match caller.name == REPLICA && caller.in_group(MASTERS_GROUP) {

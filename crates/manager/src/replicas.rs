@@ -28,7 +28,7 @@ const SERVER_NAME: &str = "kubernetes.default.svc";
 /// File with the name of this replica, in its data directory.
 const NAME_FILE: &str = "replica-name";
 const NAME_LENGTH: usize = 12;
-/// Longest wait for another replica to tell its name.
+/// Longest wait for the name of another replica.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Watches may last long after a connection was made.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(24 * 3600);

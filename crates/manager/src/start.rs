@@ -12,6 +12,7 @@ use core_controllers::ControllerClients;
 use instances::data_dir::InstanceDirs;
 use instances::directory::InstanceDirectory;
 use instances::etcd_location::EtcdLocation;
+use instances::import::EndpointPolicy;
 use instances::lifecycle::{Lifecycle, LifecycleDeps};
 use instances::plane::PlaneFactory;
 use instances::replica::{OtherReplicas, ReplicaContext, ReplicaName};
@@ -87,18 +88,8 @@ impl Manager {
             ReplicaContext { replicas: other_replicas(&open, &host.data_dir)?, terms: TermFence::default() };
         let rights = Rights::start(&client, &stop);
         tokens.connect(client.clone(), rights.clone());
-        let lifecycle_deps = LifecycleDeps {
-            client: client.clone(),
-            factory,
-            dirs: dirs.clone(),
-            manager_url: open.url.clone(),
-            manager_ca_pem: open.certificates.ca_pem(),
-            bind: host.bind.ip(),
-            endpoints,
-            running: Arc::new(RunningInstances::default()),
-            replica_context: replica_context.clone(),
-        };
-        let lifecycle = Lifecycle::new(lifecycle_deps, &stop);
+        let lifecycle =
+            Lifecycle::new(lifecycle_deps(&open, &host, (&client, factory), endpoints, &replica_context), &stop);
         let (audit, revocations) = (Arc::new(AuditTrail::default()), Revocations::start(&rights, &client, &stop));
         let operations = Arc::new(Operations {
             server: Arc::clone(&open.server),
@@ -110,14 +101,7 @@ impl Manager {
             endpoints,
             names,
         });
-        let proxy = InstanceProxy {
-            directory: operations.directory.clone(),
-            rights: rights.clone(),
-            tokens: Arc::clone(&operations.tokens),
-            audit: Arc::clone(&audit),
-            revocations: revocations.clone(),
-            names: operations.names.clone(),
-        };
+        let proxy = proxy(&operations, &audit, &revocations);
         // Writes of the controllers end with the term of this replica.
         let leading = replica_context.terms.guard(&client);
         let registry = InstanceRegistry::new(&leading, lifecycle.karmadas(), rights.workspaces(), &stop);
@@ -225,6 +209,37 @@ fn handlers<L>(
         mounts: vec![Box::new(PeerMount { directory: proxy.directory.clone() }), Box::new(proxy)],
         ..Handlers::default()
     })
+}
+
+fn lifecycle_deps<L>(
+    open: &ApiHost<L>,
+    host: &api_host::Options,
+    (client, factory): (&ClusterClient, Arc<dyn PlaneFactory>),
+    endpoints: EndpointPolicy,
+    replica_context: &ReplicaContext,
+) -> LifecycleDeps {
+    LifecycleDeps {
+        client: client.clone(),
+        factory,
+        dirs: InstanceDirs::new(&host.data_dir),
+        manager_url: open.url.clone(),
+        manager_ca_pem: open.certificates.ca_pem(),
+        bind: host.bind.ip(),
+        endpoints,
+        running: Arc::new(RunningInstances::default()),
+        replica_context: replica_context.clone(),
+    }
+}
+
+fn proxy(operations: &Operations, audit: &Arc<AuditTrail>, revocations: &Revocations) -> InstanceProxy {
+    InstanceProxy {
+        directory: operations.directory.clone(),
+        rights: operations.rights.clone(),
+        tokens: Arc::clone(&operations.tokens),
+        audit: Arc::clone(audit),
+        revocations: revocations.clone(),
+        names: operations.names.clone(),
+    }
 }
 
 /// Returns the other replicas, if other managers can use the same storage.

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::Lifecycle;
 use super::gather::Gathered;
+use crate::decide::StartedWith;
 use crate::import::EndpointPolicy;
 use crate::plane::{PlaneRequest, StartedPlane};
 use crate::running::{Activity, RunningInstance};
@@ -27,6 +28,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// File with the port that an instance keeps.
 pub(super) const PORT_FILE: &str = "port";
 
+/// The answers of a started plane about itself.
+struct CheckedPlane {
+    /// UID of its namespace kube-system.
+    identity: String,
+    kubernetes_version: String,
+}
+
 impl Lifecycle {
     pub(super) async fn start(&self, gathered: &Gathered) -> Result<RunningInstance, String> {
         let (instance, settings) = (&gathered.instance, &gathered.settings);
@@ -35,48 +43,18 @@ impl Lifecycle {
         let directory = self.deps.dirs.of(instance.uid());
         let had_directory = directory.exists();
         self.restore(gathered, &directory).await?;
-        let started = match settings.mode {
-            Mode::Imported => self.connect_import(gathered).await?,
-            Mode::InProcess => {
-                let request = self.request(gathered, &directory).await?;
-                let starting = tokio::time::timeout(START_TIMEOUT, self.deps.factory.start(request));
-                starting.await.map_err(|_| format!("it was not ready within {START_TIMEOUT:?}"))??
+        let started = self.run_plane(gathered, &directory, &mut started_with).await?;
+        let checked = match self.check_plane(gathered, &started).await {
+            Ok(checked) => checked,
+            Err(problem) => {
+                started.task.stop().await;
+                if gathered.spec.etcd.is_some() && !had_directory {
+                    // It may have the keys of another control plane only; with them the right one could never be started here.
+                    let _ = std::fs::remove_dir_all(&directory);
+                }
+                return Err(problem);
             }
-            Mode::Process => match process::adopt(&directory).await {
-                Some((record, plane)) => {
-                    started_with = record.started_with;
-                    plane
-                }
-                None => {
-                    let request = self.request(gathered, &directory).await?;
-                    let command = self.deps.factory.server_command();
-                    process::start(&command, &request, &started_with).await?
-                }
-            },
         };
-        let identity = identity(&started).await?;
-        if let Err(problem) = check_identity(instance, settings, &identity) {
-            started.task.stop().await;
-            if settings.mode != Mode::Imported && !had_directory {
-                // It has the keys of the other control plane only; with them the right one could never be started here.
-                let _ = std::fs::remove_dir_all(&directory);
-            }
-            return Err(problem);
-        }
-        // A restored copy has the identity of its original; it runs in safe mode.
-        let is_copy = settings.restore.is_some();
-        let other = self.deps.running.other_of(&identity, instance.uid());
-        if let Some(other) = other.filter(|other| !is_copy && !other.is_copy) {
-            started.task.stop().await;
-            return Err(format!("the same control plane is already the instance {}", other.key));
-        }
-        if let Err(status) = rights::ensure(&started.admin).await {
-            if settings.mode != Mode::Imported {
-                return Err(format!("the roles of its users cannot be created: {status}"));
-            }
-            tracing::warn!(instance = %ObjectKey::of(instance), %status, "users of an imported instance get no roles in it");
-        }
-        let version = started.admin.get_json("/version").await.map_err(|status| status.to_string())?;
         Ok(RunningInstance {
             key: ObjectKey::of(instance),
             uid: instance.uid().to_owned(),
@@ -90,15 +68,65 @@ impl Lifecycle {
             started_at: Timestamp::now(),
             running_since: Instant::now(),
             start_millis: i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX),
-            identity,
-            is_copy,
-            kubernetes_version: version["gitVersion"].as_str().unwrap_or_default().to_owned(),
+            identity: checked.identity,
+            is_copy: settings.restore.is_some(),
+            kubernetes_version: checked.kubernetes_version,
             task: started.task,
             activity: Activity::default(),
             health: Default::default(),
             namespaces: Default::default(),
             member_users: Default::default(),
         })
+    }
+
+    /// Starts the plane, takes over its process, or connects to it.
+    async fn run_plane(
+        &self,
+        gathered: &Gathered,
+        directory: &Path,
+        started_with: &mut StartedWith,
+    ) -> Result<StartedPlane, String> {
+        Ok(match gathered.settings.mode {
+            Mode::Imported => self.connect_import(gathered).await?,
+            Mode::InProcess => {
+                let request = self.request(gathered, directory).await?;
+                let starting = tokio::time::timeout(START_TIMEOUT, self.deps.factory.start(request));
+                starting.await.map_err(|_| format!("it was not ready within {START_TIMEOUT:?}"))??
+            }
+            Mode::Process => match process::adopt(directory).await {
+                Some((record, plane)) => {
+                    *started_with = record.started_with;
+                    plane
+                }
+                None => {
+                    let request = self.request(gathered, directory).await?;
+                    let command = self.deps.factory.server_command();
+                    process::start(&command, &request, started_with).await?
+                }
+            },
+        })
+    }
+
+    /// Refuses a plane that is not the one of the instance, and creates the roles of its users.
+    async fn check_plane(&self, gathered: &Gathered, started: &StartedPlane) -> Result<CheckedPlane, String> {
+        let (instance, settings) = (&gathered.instance, &gathered.settings);
+        let identity = identity(started).await?;
+        check_identity(instance, settings, &identity)?;
+        // A restored copy has the identity of its original; it runs in safe mode.
+        let is_copy = settings.restore.is_some();
+        let other = self.deps.running.other_of(&identity, instance.uid());
+        if let Some(other) = other.filter(|other| !is_copy && !other.is_copy) {
+            return Err(format!("the same control plane is already the instance {}", other.key));
+        }
+        if let Err(status) = rights::ensure(&started.admin).await {
+            if settings.mode != Mode::Imported {
+                return Err(format!("the roles of its users cannot be created: {status}"));
+            }
+            tracing::warn!(instance = %ObjectKey::of(instance), %status, "users of an imported instance get no roles in it");
+        }
+        let version = started.admin.get_json("/version").await.map_err(|status| status.to_string())?;
+        let kubernetes_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+        Ok(CheckedPlane { identity, kubernetes_version })
     }
 
     async fn connect_import(&self, gathered: &Gathered) -> Result<StartedPlane, String> {
