@@ -1,18 +1,30 @@
-//! Every fuzz target on some thousand seeded inputs made from its corpus: fast, repeatable, and without libFuzzer.
+//! Every fuzz target on some thousand seeded inputs made from its corpus: fast, repeatable, and without libFuzzer. None of them may take
+//! longer than its length allows.
 //!
 //! `FUZZ_ONLY=quantity,jsonpath FUZZ_SEED=1 FUZZ_ROUNDS=10000000 cargo test --release -p fuzz` runs more of some targets.
 
 use std::io::Write;
 use std::panic::catch_unwind;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fuzz::{TARGETS, Target};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+/// A debug build needs up to 3 MiB for an expression of the allowed depth, an optimised one less than half a MiB. Threads of the server
+/// have 2 MiB.
+const STACK_BYTES: usize = 8 << 20;
 /// Inputs per target; small enough for every test run.
 const ROUNDS: u64 = 2000;
+/// One of so many inputs repeats a part of itself until it is long: what grows with the square of the length takes minutes then.
+const STRETCHED_EVERY: u64 = 20;
+const STRETCHED_BYTES: std::ops::Range<usize> = 16_384..65_536;
+/// Limit of the time for one input in a debug build: of a script or a pattern with its own limits, and of each byte.
+const TIME_BASE: Duration = Duration::from_secs(2);
+const TIME_PER_BYTE: Duration = Duration::from_micros(50);
+/// An input counts as slow when it is slow this many times.
+const TIME_TRIES: usize = 3;
 
 #[test]
 fn every_input_is_read_or_rejected() {
@@ -24,7 +36,9 @@ fn every_input_is_read_or_rejected() {
     std::thread::scope(|scope| {
         let (first, second) = targets.split_at(targets.len() / 2);
         for targets in [first, second] {
-            scope.spawn(move || targets.iter().for_each(|target| run(target)));
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let run_all = move || targets.iter().for_each(|target| run(target));
+            thread.spawn_scoped(scope, run_all).expect("a thread");
         }
     });
 }
@@ -52,10 +66,11 @@ fn run(target: &Target) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("FUZZ_SEED").unwrap_or(20_261_115);
     let seeds = corpus(target.name);
+    let mut slowest = Duration::ZERO;
     for seed in &seeds {
-        check(target, seed, || "an input of the corpus".to_owned());
+        slowest = slowest.max(check(target, seed, || "an input of the corpus".to_owned()));
     }
-    let rounds = number("FUZZ_ROUNDS").unwrap_or(ROUNDS);
+    let rounds = number("FUZZ_ROUNDS").unwrap_or(ROUNDS / target.cost);
     for round in 0..rounds {
         let number = seed.wrapping_add(round);
         let mut random = StdRng::seed_from_u64(number);
@@ -64,14 +79,41 @@ fn run(target: &Target) {
         if random.random_range(0..4) == 0 && input.len() > 2 {
             input[..2].copy_from_slice(&random.random::<u16>().to_le_bytes());
         }
-        check(target, &input, || format!("FUZZ_SEED={number} FUZZ_ROUNDS=1"));
+        if number.is_multiple_of(STRETCHED_EVERY) {
+            input = stretched(&mut random, &input);
+        }
+        slowest = slowest.max(check(target, &input, || format!("FUZZ_SEED={number} FUZZ_ROUNDS=1")));
     }
-    let _ = writeln!(std::io::stderr(), "{}: {rounds} inputs in {:.1?}", target.name, start.elapsed());
+    let (name, time) = (target.name, start.elapsed());
+    let _ = writeln!(std::io::stderr(), "{name}: {rounds} inputs in {time:.1?}, the slowest in {slowest:.1?}");
 }
 
-fn check(target: &Target, input: &[u8], origin: impl Fn() -> String) {
-    let outcome = catch_unwind(|| (target.run)(input));
-    assert!(outcome.is_ok(), "{} fails on {}: {:?}", target.name, origin(), String::from_utf8_lossy(input));
+/// Runs a target and returns how long it took.
+fn check(target: &Target, input: &[u8], origin: impl Fn() -> String) -> Duration {
+    let limit = TIME_BASE + TIME_PER_BYTE * u32::try_from(input.len()).unwrap_or(u32::MAX);
+    let mut fastest = Duration::MAX;
+    // Other programs may have slowed it down.
+    for _ in 0..TIME_TRIES {
+        let start = Instant::now();
+        let outcome = catch_unwind(|| (target.run)(input));
+        assert!(outcome.is_ok(), "{} fails on {}: {:?}", target.name, origin(), String::from_utf8_lossy(input));
+        fastest = fastest.min(start.elapsed());
+        if fastest <= limit {
+            return fastest;
+        }
+    }
+    let (name, length, start) = (target.name, input.len(), String::from_utf8_lossy(&input[..input.len().min(200)]));
+    panic!("{name} takes {fastest:.1?} for {length} bytes, at most {limit:.1?}, on {}: {start:?}…", origin());
+}
+
+/// Repeats a part of an input.
+fn stretched(random: &mut StdRng, input: &[u8]) -> Vec<u8> {
+    let from = random.random_range(0..=input.len());
+    let to = random.random_range(from..=input.len());
+    let part = if from < to { &input[from..to] } else { b"a" };
+    let length = random.random_range(STRETCHED_BYTES);
+    let repeated = part.iter().copied().cycle().take(length - length % part.len());
+    input[..from].iter().copied().chain(repeated).chain(input[to..].iter().copied()).collect()
 }
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {

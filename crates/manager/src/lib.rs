@@ -6,7 +6,7 @@
 pub mod access;
 pub mod accounts;
 mod admission;
-mod api;
+pub mod api;
 mod audit_trail;
 mod binding_intake;
 mod bootstrap;
