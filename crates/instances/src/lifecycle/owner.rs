@@ -68,7 +68,7 @@ impl Lifecycle {
 
     /// Returns the client for writes about an instance. Data in the directory of this replica is its own with or without the
     /// lease; all else ends with the term.
-    pub fn writer(&self, instance: &Object) -> ClusterClient {
+    pub(crate) fn writer(&self, instance: &Object) -> ClusterClient {
         let is_own = has_local_data(instance) && self.deps.replica_context.elsewhere(instance).is_none();
         match is_own {
             true => self.deps.client.clone(),
