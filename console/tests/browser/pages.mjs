@@ -36,8 +36,6 @@ const MEMBER1 = "/apis/cluster.karmada.io/v1alpha1/clusters/member1";
 const APPS = "/apis/apps/v1/namespaces/default";
 /** An object of a member that this control plane does not manage. */
 const unmanaged = (one) => ({ ...one, metadata: { ...one.metadata, labels: LABELS, annotations: undefined } });
-/** An object that the search for `shop` finds. */
-const labelled = (one) => ({ ...one, metadata: { ...one.metadata, labels: { app: "shop" } } });
 /** A binding of a role to a person of its own; those of the system are not shown. */
 const boundToPeople = (one, index) => ({ ...one, roleRef: { ...one.roleRef, name: "view" }, subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: `person-${index}` }] });
 /** A workload that no policy selects. */
@@ -83,7 +81,7 @@ export const TABLE = {
   secret: page("/resources/core~v1~secrets/default/canary", "••••••••", { empty: "does not exist", live: true }),
   events: page("/events", "Events", { empty: "No events", many: ["events"], live: true }),
   metrics: page("/metrics", "Health of the clusters", { empty: "Nothing is measured yet", looks: ["chinese"] }),
-  search: page("/search?q=shop", "Deployment", { empty: "Nothing found", many: ["configmaps"], grown: "10,0", copied: labelled, denied: "Nothing found" }),
+  search: page("/search?q=shop", "Deployment", { empty: "Nothing found", many: ["services"], grown: "10,0", denied: "Nothing found" }),
   shell: free("/shell", "Commands of kubectl", { down: DOWN, loads: true, looks: ["narrow"] }),
   audit: page("/audit", "Audit", { empty: "No entries yet", many: ["audit"], grown: "2,000", looks: ["chinese", "narrow"] }),
   access: page("/access", "system:masters", { denied: "nobody-here", down: DOWN }),
