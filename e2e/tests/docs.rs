@@ -22,7 +22,7 @@ const GUIDES: [&str; 9] = [
     "autoscaling.md",
     "manager.md",
 ];
-/// What a block needs: nothing, root with containerd, or LXD.
+/// Requirements of a block: nothing, root with containerd, or LXD.
 const PLAIN: &str = "";
 const ROOT: &str = "root";
 const LXD: &str = "lxd";

@@ -41,7 +41,7 @@ fn stripped(directory: &Path) -> PathBuf {
 const GUIDE_PORTS: [u16; 6] = [32000, 16443, 16441, 16442, 32443, FORWARDED];
 const FORWARDED: u16 = 5443;
 
-/// Whether the ports of the guides can be used. On a machine where one is taken the test goes on with others, and says so.
+/// Returns true if the ports of the guides are free. On a machine where one is taken the test goes on with others, and says so.
 fn ports_of_guides() -> bool {
     let is_taken = |port: &&u16| std::net::TcpListener::bind(("127.0.0.1", **port)).is_err();
     let taken: Vec<&u16> = GUIDE_PORTS.iter().filter(is_taken).collect();

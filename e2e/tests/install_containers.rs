@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Address range of the pods; the host is its first address.
 const POD_CIDR: &str = "10.91.9.0/24";
 const HOST: &str = "10.91.9.1";
-/// Where the chart of the control plane and `init` publish the kubeconfig.
+/// The Secret in which the chart of the control plane and `init` publish the kubeconfig.
 const KUBECONFIG_SECRET: &str = "karmada-kubeconfig";
 
 fn root() -> PathBuf {

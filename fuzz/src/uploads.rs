@@ -36,7 +36,7 @@ impl Registry {
     }
 }
 
-/// What a client may expect of its upload.
+/// The state of an upload as its client may expect it.
 struct Session {
     registry: SocketAddr,
     location: String,

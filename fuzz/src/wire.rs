@@ -66,7 +66,7 @@ pub fn websocket(data: &[u8]) {
     });
 }
 
-/// What an agent sends over its tunnel: the plane is the HTTP/2 client there and asks it for connections to the member. The first
+/// Bytes that an agent sends over its tunnel: the plane is the HTTP/2 client there and asks it for connections to the member. The first
 /// byte says how many bytes arrive before the plane asks.
 pub fn tunnel(data: &[u8]) {
     let Some((early, frames)) = data.split_first() else { return };
@@ -131,7 +131,7 @@ fn has_headers(received: &[u8]) -> bool {
     false
 }
 
-/// What a webhook answers, such as that of the audit log: a status, headers and a body.
+/// The answer of a webhook, such as that of the audit log: a status, headers and a body.
 pub fn webhook_answers(data: &[u8]) {
     let (sent, answer) = (data.len(), data.to_vec());
     block_on(async move {

@@ -43,7 +43,7 @@ struct CurlArgs {
     url: http::Uri,
 }
 
-/// Whether the program was called by this name.
+/// Returns true if the program was called by this name.
 pub fn is_name(called: Option<&OsStr>) -> bool {
     called.map(Path::new).and_then(Path::file_stem) == Some(OsStr::new("curl"))
 }

@@ -1,4 +1,4 @@
-//! What happens in a run apart from its histories, and what it does now: for progress lines and for a run out of time.
+//! Events of a run apart from its histories, and its current step: for progress lines and for a run out of time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

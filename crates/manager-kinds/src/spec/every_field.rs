@@ -173,15 +173,15 @@ fn check(path: &str, verdict: Verdict, value: &Value) {
     let without = read(&spec_with(path, None), Mode::InProcess);
     let full = format!("spec.{path}");
     let is_about = |text: &str| {
-        let told = text.split([':', '[']).next().unwrap_or_default();
-        told.starts_with("spec.") && full.starts_with(told)
+        let named = text.split([':', '[']).next().unwrap_or_default();
+        named.starts_with("spec.") && full.starts_with(named)
     };
-    let is_told = with.ignored.iter().any(|text| is_about(text));
+    let is_warned = with.ignored.iter().any(|text| is_about(text));
     let is_refused = with.errors.iter().any(|error| is_about(error.path.as_str()));
     let is_applied = with.plane != without.plane;
     match verdict {
         Applied => assert!(is_applied && !is_refused, "{about}: {with:?}"),
-        Ignored => assert!(is_told && !is_applied && !is_refused, "{about}: {with:?}"),
+        Ignored => assert!(is_warned && !is_applied && !is_refused, "{about}: {with:?}"),
         Refused => assert!(is_refused, "{about}: {with:?}"),
         Stored => assert!(with.ignored == without.ignored && !is_applied && !is_refused, "{about}: {with:?}"),
     }
@@ -189,7 +189,7 @@ fn check(path: &str, verdict: Verdict, value: &Value) {
     let is_inert = imported.plane == PlaneSpec { is_suspended: imported.plane.is_suspended, ..PlaneSpec::default() };
     assert!(is_inert, "{path} of an imported instance: {imported:?}");
     let is_known = !imported.ignored.is_empty() || !imported.errors.is_empty();
-    assert!(is_known || verdict == Stored || path == "suspend", "{path} of an imported instance is not told");
+    assert!(is_known || verdict == Stored || path == "suspend", "{path} of an imported instance has no verdict");
 }
 
 #[test]

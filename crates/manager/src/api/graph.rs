@@ -107,7 +107,7 @@ fn graph(parts: &Parts) -> Graph {
     graph
 }
 
-/// What the caller may not read is named, and the graph ends there.
+/// Objects that the caller may not read are named, and the graph ends there.
 fn readable<T: Default>(read: Result<T, Status>, unread: &mut Vec<Unread>, instance: &str) -> Result<T, Status> {
     match read {
         Err(status) if status.code == 403 => {

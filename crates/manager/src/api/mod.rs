@@ -87,7 +87,7 @@ pub struct ApiCaller {
     pub credential: CallCredential,
 }
 
-/// What a call proved its author with, as far as the author can end it.
+/// The credential of a call, as far as its owner can revoke it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallCredential {
     /// The id of an access token.

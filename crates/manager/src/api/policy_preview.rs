@@ -1,4 +1,4 @@
-//! What applying a policy would change, from the plan of the instance.
+//! Previews the changes of applying a policy, from the plan of the instance.
 
 use std::collections::HashMap;
 

@@ -114,7 +114,7 @@ pub(super) struct Named<'a> {
     pub name: &'a str,
 }
 
-/// How a workload is written: with a check only, and only if it has a version.
+/// Options of a write to a workload: as a dry run, and with a precondition on its version.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WriteMode<'a> {
     pub validate_only: bool,

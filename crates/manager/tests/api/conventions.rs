@@ -1,4 +1,4 @@
-//! What all calls have in common: versions, preconditions, selected fields, checks without writing, and the end of credentials.
+//! Tests the conventions of all calls: versions, preconditions, selected fields, checks without writing, and the end of credentials.
 
 use super::*;
 

@@ -14,7 +14,7 @@ use crate::bindings::filter::{is_leaving, policy_of};
 /// Bindings shown of each state that needs attention.
 const SHOWN: usize = 8;
 
-/// How far a binding got. What stops earliest comes first.
+/// The stage that a binding reached. The earliest stage comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 enum BindingState {
     #[serde(rename = "Not scheduled")]
@@ -24,7 +24,7 @@ enum BindingState {
     Healthy,
 }
 
-/// What one cluster got.
+/// The share of one cluster.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct ClusterShare {
     objects: usize,

@@ -10,7 +10,7 @@ use object::{Object, Status};
 /// Templates that one query may name.
 const SUBJECTS_MAX: usize = 200;
 
-/// What a binding must have; empty parts match all.
+/// Conditions on a binding; empty ones match all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BindingFilter {
     cluster: String,

@@ -1,4 +1,4 @@
-//! How many replicas flow from namespaces, policies or workloads into clusters, bounded so that a map stays readable.
+//! Counts replicas that flow from namespaces, policies or workloads into clusters, bounded so that a map stays readable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const SOURCES_MAX: usize = 24;
 const CLUSTERS_MAX: usize = 40;
 const REST: &str = "…";
 
-/// What the sources of flows are.
+/// The kind of the sources of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowGrouping {
     Namespace,
