@@ -54,9 +54,9 @@ use web_console::secret_keys::SecretKeys;
 use web_console::{SessionCookies, WebConsole};
 
 use crate::components::{self, Running, Shared};
-use crate::joining::Joining;
 use crate::estimation::AllMembers;
 use crate::interpretation;
+use crate::joining::Joining;
 use crate::options::{Options, Propagation};
 
 const FEDERATION: (&str, &[&str]) = ("system:admin", &["system:masters", "system:authenticated"]);
