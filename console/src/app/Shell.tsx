@@ -45,10 +45,10 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
         <span className="menu-toggle"><Button icon="menu" kind="ghost" label={t("Menu")} onClick={() => setMenuOpen(!menuOpen)} /></span>
         {user.managesInstances && <InstanceSelect />}
         {places.current.some((one) => one.path === "/events") && <NamespaceSelect ofManager={user.managesInstances === true} />}
-        <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-label={t("Search and commands")}>
+        <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-keyshortcuts="Meta+K Control+K">
           <Icon name="search" />
           <span className="grow ellipsis">{t("Search or run a command")}</span>
-          <span className="kbd hide-narrow">⌘K</span>
+          <span className="kbd hide-narrow" aria-hidden="true">⌘K</span>
         </button>
         <span className="grow" />
         <ThemeButton />
