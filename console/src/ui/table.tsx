@@ -31,12 +31,14 @@ interface TableProps<T> {
   empty: ReactNode;
   /** Rows are filtered, so that the number on the server is not theirs. */
   filtered?: boolean;
+  /** In place of the number of rows, where the rows are not all there are. */
+  counted?: string;
   height?: number | string;
 }
 
 const ROW = () => (document.documentElement.dataset.density === "compact" ? 34 : 44);
 
-export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, filtered, height }: TableProps<T>) {
+export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, filtered, counted, height }: TableProps<T>) {
   const scroll = useRef<HTMLDivElement>(null);
   const [, navigate] = useLocation();
   const [order, setOrder] = useUrlState("sort", "");
@@ -100,11 +102,12 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
       </div>
       <div className="foot">
         <span role="status">
-          {live.hasMore
-            ? t("{shown} of {total} loaded", { shown: rows.length.toLocaleString(), total: live.total.toLocaleString() })
-            : filtered
-              ? t("{shown} of {total} match", { shown: rows.length.toLocaleString(), total: live.total.toLocaleString() })
-              : t("{total} in total", { total: rows.length.toLocaleString() })}
+          {counted ??
+            (live.hasMore
+              ? t("{shown} of {total} loaded", { shown: rows.length.toLocaleString(), total: live.total.toLocaleString() })
+              : filtered
+                ? t("{shown} of {total} match", { shown: rows.length.toLocaleString(), total: live.total.toLocaleString() })
+                : t("{total} in total", { total: rows.length.toLocaleString() }))}
         </span>
         {live.loadingMore && <span>{t("Loading…")}</span>}
       </div>

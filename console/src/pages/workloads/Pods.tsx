@@ -3,7 +3,8 @@
 import { useQueries } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
-import { type ApiError, getJson, query, request } from "../../api/client";
+import { type ApiError, request } from "../../api/client";
+import { type PodList, podsOf, refreshOf } from "../../api/memberPods";
 import { memberPath } from "../../api/resources";
 import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
@@ -19,8 +20,6 @@ import { TerminalDialog } from "./TerminalDialog";
 export interface MemberPod extends KObject {
   cluster: string;
 }
-
-const REFRESH_MS = 4_000;
 
 export const podsPath = (cluster: string, namespace: string, name = "") =>
   memberPath(cluster, `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods${name ? `/${encodeURIComponent(name)}` : ""}`);
@@ -43,8 +42,8 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
   const answers = useQueries({
     queries: clusters.map((cluster) => ({
       queryKey: ["pods", cluster, namespace, labelSelector],
-      queryFn: () => getJson<{ items: KObject[] }>(podsPath(cluster, namespace) + query({ labelSelector, limit: 500 })),
-      refetchInterval: REFRESH_MS,
+      queryFn: () => podsOf(podsPath(cluster, namespace), labelSelector),
+      refetchInterval: ({ state }: { state: { data?: PodList } }) => refreshOf(state.data),
     })),
   });
   const pods = useMemo(
@@ -56,10 +55,12 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
   if (answers.every((answer) => answer.isPending)) return <Loading />;
   const failed = answers.map((answer, index) => [clusters[index] ?? "", answer.error as ApiError | null] as const).filter(([, error]) => error);
   if (failed.length === clusters.length && failed[0]?.[1]) return <section className="card"><Problem error={failed[0][1]} /></section>;
+  const cut = answers.map((answer, index) => [clusters[index] ?? "", answer.data] as const).filter(([, data]) => data?.hasMore);
   const chosen = logsOf === "*" ? pods : pods.filter((pod) => `${pod.cluster}/${pod.metadata.name}` === logsOf);
   return (
     <div className="stack">
       {failed.map(([cluster, error]) => <div className="banner" key={cluster}>{cluster}: {error?.message}</div>)}
+      {cut.map(([cluster, data]) => <div className="banner" key={cluster}>{cluster}: {cutText(data!)}</div>)}
       <div className="toolbar">
         <Button icon="log" onClick={() => setLogsOf(logsOf === "*" ? "" : "*")} pressed={logsOf === "*"}>{t("Logs of all pods")}</Button>
       </div>
@@ -70,6 +71,7 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
         rows={pods}
         columns={columns(setLogsOf, setTerminal, setPorts)}
         rowKey={(pod) => `${pod.cluster}/${pod.metadata.name}`}
+        counted={cut.length > 0 ? t("{shown} shown", { shown: pods.length.toLocaleString() }) : undefined}
         empty={<Empty title={t("No pods yet")} icon="workload" />}
       />
       {ports && <PortDialog pod={ports} onClose={() => setPorts(undefined)} />}
@@ -77,6 +79,12 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
     </div>
   );
 }
+
+/** Servers do not count what a selector leaves. */
+const cutText = ({ items, total }: PodList) =>
+  total === undefined
+    ? t("Only the first {shown} pods are shown.", { shown: items.length.toLocaleString() })
+    : t("The first {shown} of {total} pods are shown.", { shown: items.length.toLocaleString(), total: total.toLocaleString() });
 
 function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod) => void, openPorts: (pod: MemberPod) => void): TableColumn<MemberPod>[] {
   const restarts = (pod: KObject): number => (pod.status?.containerStatuses ?? []).reduce((all: number, one: any) => all + (one.restartCount ?? 0), 0);
