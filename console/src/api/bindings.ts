@@ -9,10 +9,14 @@ import { type FlowMap, flowMap, type Grouping } from "../model/flows";
 import { getJson, query } from "./client";
 import { type Followed, useFollowed } from "./followed";
 import { type LiveState, type ListSpec, useLive } from "./live";
-import { BINDINGS, pathOf } from "./resources";
+import { BINDINGS, CLUSTER_BINDINGS, pathOf, type Resource } from "./resources";
 import type { KObject, Meta } from "./types";
 
 const PATH = "/flotilla/v1alpha1/bindings";
+
+/** The objects behind an answer; bindings of cluster-wide objects are in no namespace. */
+const followedIn = (namespace: string): { resource: Resource; further?: Resource; namespace: string } =>
+  namespace ? { resource: BINDINGS, namespace } : { resource: BINDINGS, further: CLUSTER_BINDINGS, namespace };
 
 /** A list that is loaded to its end; it stays `loading` until then. */
 export function useWhole<T extends { metadata: Meta } = KObject>(spec: ListSpec | undefined): LiveState<T> {
@@ -26,7 +30,7 @@ export function useWhole<T extends { metadata: Meta } = KObject>(spec: ListSpec 
 
 /** Totals over the bindings of a namespace, or of all. */
 export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
-  const counted = useFollowed<BindingSummary>({ path: `${PATH}/summary${query({ namespace })}`, resource: BINDINGS, namespace });
+  const counted = useFollowed<BindingSummary>({ path: `${PATH}/summary${query({ namespace })}`, ...followedIn(namespace) });
   // A control plane of another kind, or an older one: its bindings are counted here.
   const isForeign = counted.phase === "error" && counted.error?.notFound === true;
   const whole = useWhole(isForeign ? { path: pathOf(BINDINGS, namespace) } : undefined);
@@ -36,12 +40,12 @@ export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
 
 /** The newest failovers, and the workloads that left the cluster and did not return. */
 export function useMoves(cluster = ""): Followed<Moves> {
-  return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, resource: BINDINGS });
+  return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, ...followedIn("") });
 }
 
 /** How replicas flow from namespaces, policies or workloads into clusters. */
 export function useFlows(by: Grouping, namespace = ""): Followed<FlowMap> {
-  const counted = useFollowed<FlowMap>({ path: `${PATH}/flows${query({ by, namespace })}`, resource: BINDINGS, namespace });
+  const counted = useFollowed<FlowMap>({ path: `${PATH}/flows${query({ by, namespace })}`, ...followedIn(namespace) });
   const isForeign = counted.phase === "error" && counted.error?.notFound === true;
   const whole = useWhole(isForeign ? { path: pathOf(BINDINGS, namespace) } : undefined);
   const data = useMemo(() => (isForeign && whole.phase === "ready" ? flowMap(whole.items, by) : undefined), [isForeign, whole.phase, whole.items, by]);

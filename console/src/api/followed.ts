@@ -9,11 +9,14 @@ const GATHER_MS = 300;
 /** Time between two reads, as a multiple of what one took. */
 const REST_FACTOR = 8;
 const METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList");
 
 export interface FollowedSpec {
   path: string;
   /** The objects whose changes matter. */
   resource: Resource;
+  /** Another kind whose changes matter, to users who may watch it. */
+  further?: Resource;
   namespace?: string;
 }
 
@@ -24,8 +27,41 @@ export interface Followed<T> extends SharedState {
 
 const NONE: Followed<any> = { phase: "loading", stale: false, reload: () => {} };
 
-class FollowedAnswer<T> extends SharedList<Followed<T>> {
+/** Reports changes of the objects of a kind after a version. */
+class Changes extends SharedList<SharedState> {
+  constructor(private resource: Resource, private since: string, private changed: () => void) {
+    super({ phase: "loading", stale: false });
+    this.start();
+  }
+
+  protected clear() {}
+
+  protected async load(signal: AbortSignal) {
+    if (this.since) {
+      this.version = this.since;
+      this.since = "";
+      return;
+    }
+    // The server no longer knows the version, so that changes were missed.
+    const list = await getJson<{ metadata?: { resourceVersion?: string } }>(pathOf(this.resource) + query({ limit: 1 }), { signal, headers: { Accept: METADATA_LIST } });
+    this.version = list.metadata?.resourceVersion ?? "";
+    this.changed();
+  }
+
+  protected watchOf(parameters: Record<string, string | number | undefined>) {
+    return { path: pathOf(this.resource) + query(parameters), accept: METADATA };
+  }
+
+  protected apply(type: string, object: any) {
+    this.version = object?.metadata?.resourceVersion ?? this.version;
+    if (type !== "BOOKMARK") this.changed();
+  }
+}
+
+/** Exported for its unit test. */
+export class FollowedAnswer<T> extends SharedList<Followed<T>> {
   private tookMs = 0;
+  private further: Changes | undefined;
 
   constructor(private spec: FollowedSpec) {
     super({ ...NONE, reload: () => this.restart() });
@@ -40,6 +76,14 @@ class FollowedAnswer<T> extends SharedList<Followed<T>> {
 
   protected async load(signal: AbortSignal) {
     this.version = await this.refresh(signal);
+    const { further } = this.spec;
+    if (further && !this.further && !signal.aborted) this.further = new Changes(further, this.version, () => this.changed(this.stop.signal));
+  }
+
+  end() {
+    super.end();
+    this.further?.end();
+    this.further = undefined;
   }
 
   protected watchOf(parameters: Record<string, string | number | undefined>) {
@@ -48,7 +92,10 @@ class FollowedAnswer<T> extends SharedList<Followed<T>> {
 
   protected apply(type: string, object: any, signal: AbortSignal) {
     this.version = object?.metadata?.resourceVersion ?? this.version;
-    if (type === "BOOKMARK") return;
+    if (type !== "BOOKMARK") this.changed(signal);
+  }
+
+  private changed(signal: AbortSignal) {
     this.timer ??= setTimeout(() => {
       void this.refresh(signal)
         // The stream notices a lost connection and reads everything again.
