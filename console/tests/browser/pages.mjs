@@ -3,7 +3,7 @@
 //   one          with the workload `shop` in three members
 //   looks        also in Chinese or on a narrow screen
 //   shots        states of which a screenshot is kept, besides light and dark
-//   empty        when every list is empty
+//   empty        when every list is empty; `absent` is a path without an object, where that needs no list
 //   many, grown  lists that get 10,000 objects, and what the page shows with them; `copied` changes each of them
 //   denied       without any rights
 //   down         when no request is answered
@@ -78,7 +78,7 @@ export const TABLE = {
   "custom-object": page("/resources/console.test~v1~widgets/default/shop-widget", "Labels", { empty: "does not exist", live: true }),
   bindings: page("/resources/work.karmada.io~v1alpha2~resourcebindings", "shop-deployment", { empty: "No resourcebindings here", many: ["resourcebindings"], live: true }),
   configmaps: kind("core~v1~configmaps", "kube-root-ca.crt", { data: { a: "b" } }),
-  secret: page("/resources/core~v1~secrets/default/canary", "••••••••", { empty: "does not exist", live: true }),
+  secret: page("/resources/core~v1~secrets/default/canary", "••••••••", { empty: "does not exist", absent: "/resources/core~v1~secrets/default/absent", live: true }),
   events: page("/events", "Events", { empty: "No events", many: ["events"], live: true }),
   metrics: page("/metrics", "Health of the clusters", { empty: "Nothing is measured yet", looks: ["chinese"] }),
   search: page("/search?q=shop", "Deployment", { empty: "Nothing found", many: ["services"], grown: "10,0", denied: "Nothing found" }),
