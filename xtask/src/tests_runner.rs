@@ -1,4 +1,4 @@
-//! Runs every test program: those of the crates one after the other, system tests two at once.
+//! Runs every test program: those of the crates one after the other, system tests three at once.
 //!
 //! Cargo could run them too, but rebuilds for every other choice of packages: here all are built together.
 //! A failed program can be run again, alone: one that passes then is reported as flaky, which is a defect of its own.
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// System test programs that run concurrently: they mostly wait for servers.
-const AT_ONCE: usize = 2;
+/// System test programs that run concurrently: they mostly wait for servers, and two leave half of two cores idle.
+const AT_ONCE: usize = 3;
 
 /// System test programs that run alone, because they measure frames or start many containers.
 const ALONE: [&str; 2] = ["console", "testbed_containers"];
@@ -21,7 +21,12 @@ const ALONE: [&str; 2] = ["console", "testbed_containers"];
 const RETRIES_VARIABLE: &str = "FLOTILLA_TEST_RETRIES";
 
 /// The slowest programs start first, so that none of them runs alone at the end.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 14] = [
+    "karmada_suite",
+    "karmada_controllers",
+    "hints",
+    "lxd",
+    "migration",
     "propagation_faults",
     "encryption",
     "failover",
