@@ -195,6 +195,11 @@ fn instances_are_suspended_restarted_protected_and_kept() {
     assert_eq!(ready(&suspended)["status"], "True", "a suspended plane goes on");
     assert!(manager.flotilla(&["instance", "resume", "east"]).status.success());
     manager.wait_for("east", "Completed");
+    // Status has whole seconds: a restart in the second of the first start could not be recognised.
+    let second = || std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
+    let ready_at = second();
+    let next = || if second() > ready_at { Ok(()) } else { Err("the clock stands still".to_owned()) };
+    eventually(Duration::from_secs(30), next, || manager.server.log());
     assert!(manager.flotilla(&["instance", "restart", "east"]).status.success());
     let restarted = || {
         let now = manager.instance("east").unwrap_or_default();
