@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Filter};
 use crate::crd::Custom;
+use crate::request::ListSelection;
 
 /// One served version of a resource.
 pub struct Resource {
@@ -26,6 +27,17 @@ impl Resource {
     pub fn key(&self, namespace: &str, name: &str) -> String {
         let namespace = if self.kind.namespaced { namespace } else { "" };
         crate::storage::key(&self.kind.storage_resource, namespace, name)
+    }
+
+    /// Returns the filter of a list or watch. The cache has the fields of stored objects, under their names.
+    pub fn filter(&self, namespace: &str, selection: &ListSelection) -> Filter {
+        let mut filter = self.cache.filter(namespace, selection);
+        for term in &mut filter.fields.terms {
+            if let Some(name) = kinds::selectable::stored_name(&self.kind.gvk, &term.field) {
+                term.field = name;
+            }
+        }
+        filter
     }
 
     pub fn served_is_stored(&self) -> bool {

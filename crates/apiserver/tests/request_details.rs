@@ -327,3 +327,48 @@ async fn documents_have_the_text_of_kube_apiserver() {
         assert_eq!(document["paths"][&path][method]["description"], expected, "{method} {path}");
     }
 }
+
+/// The fields of pkg/apis/events/v1/conversion.go. Both groups read the same objects.
+#[tokio::test]
+async fn events_are_selected_by_the_fields_of_their_group() {
+    let world = World::new().await;
+    let (core, group) = ("/api/v1/namespaces/team/events", "/apis/events.k8s.io/v1/namespaces/team/events");
+    let regarding = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p", "uid": "u-1",
+        "resourceVersion": "7", "fieldPath": "spec"});
+    let event = json!({"metadata": {"name": "mine"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Make",
+        "reason": "Made", "type": "Normal", "reportingController": "example.com/c", "reportingInstance": "i",
+        "regarding": regarding});
+    world.make(group, event).await;
+    let other = json!({"metadata": {"name": "other"}, "involvedObject": {"kind": "Node", "namespace": "team"},
+        "reason": "Seen", "type": "Warning"});
+    let revision = world.make(core, other).await["metadata"]["resourceVersion"].as_str().expect("text").to_owned();
+    let exact = format!("resourceVersion={revision}&resourceVersionMatch=Exact&limit=5");
+    for selector in [
+        "regarding.kind=Pod",
+        "regarding.name=p",
+        "regarding.uid=u-1",
+        "regarding.apiVersion=v1",
+        "regarding.resourceVersion=7",
+        "regarding.fieldPath=spec",
+        "regarding.namespace=team,regarding.kind!=Node",
+        "reportingController=example.com/c",
+        "source=example.com/c",
+        "reason=Made",
+        "type=Normal",
+    ] {
+        for more in ["", exact.as_str()] {
+            let reply = world.ask("GET", &format!("{group}?fieldSelector={selector}&{more}"), Value::Null).await;
+            let items = reply.body["items"].as_array().into_iter().flatten();
+            let names: Vec<&str> = items.filter_map(|item| item["metadata"]["name"].as_str()).collect();
+            assert_eq!(names, ["mine"], "{selector} {more}: {}", reply.body);
+        }
+    }
+    let watch = "watch=true&resourceVersion=0&timeoutSeconds=1&fieldSelector=regarding.name=p";
+    let (_, _, text) = send(&world, "GET", &format!("{group}?{watch}"), &[], "").await;
+    let first: Value = serde_json::from_str(text.lines().next().unwrap_or_default()).expect("an event");
+    assert_eq!((&first["type"], &first["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("mine")));
+    for (path, field) in [(core, "regarding.name"), (group, "involvedObject.name")] {
+        let reply = world.ask("GET", &format!("{path}?fieldSelector={field}=p"), Value::Null).await;
+        assert_eq!(reply.message(), format!("field label not supported: {field}"));
+    }
+}

@@ -27,6 +27,15 @@ pub fn unsupported(gvk: &GroupVersionKind, field: &str) -> String {
     }
 }
 
+/// Returns the name of the field in stored objects if the served version has another: events.k8s.io renamed fields of events.
+pub fn stored_name(gvk: &GroupVersionKind, field: &str) -> Option<String> {
+    match (gvk.group.as_str(), gvk.kind.as_str(), field) {
+        ("events.k8s.io", "Event", "reportingController") => Some("reportingComponent".to_owned()),
+        ("events.k8s.io", "Event", _) => field.strip_prefix("regarding.").map(|key| format!("involvedObject.{key}")),
+        _ => None,
+    }
+}
+
 type Functions = &'static [(&'static str, fn(&Object) -> String)];
 
 /// Kinds with their own list. It is exhaustive: a node, for example, has no selectable namespace.
@@ -94,10 +103,7 @@ const EVENT: &[&str] = &[
     "type",
 ];
 
-const EVENT_COMPUTED: Functions = &[("source", |event| match event.str_at(&["source", "component"]) {
-    "" => event.str_at(&["reportingComponent"]).to_owned(),
-    component => component.to_owned(),
-})];
+const EVENT_COMPUTED: Functions = &[("source", source)];
 
 const NEW_EVENT: &[&str] = &["metadata.name", "metadata.namespace", "reason", "type"];
 
@@ -110,17 +116,29 @@ const NEW_EVENT_COMPUTED: Functions = &[
     ("regarding.apiVersion", |event| regarding(event, "apiVersion")),
     ("regarding.resourceVersion", |event| regarding(event, "resourceVersion")),
     ("regarding.fieldPath", |event| regarding(event, "fieldPath")),
-    ("reportingController", |event| match event.str_at(&["reportingController"]) {
-        "" => event.str_at(&["reportingComponent"]).to_owned(),
-        controller => controller.to_owned(),
-    }),
+    ("reportingController", reporting_controller),
+    ("source", source),
 ];
 
-fn regarding(event: &Object, key: &str) -> String {
-    match event.str_at(&["regarding", key]) {
-        "" => event.str_at(&["involvedObject", key]).to_owned(),
-        text => text.to_owned(),
+fn reporting_controller(event: &Object) -> String {
+    first_of(event, [&["reportingController"], &["reportingComponent"]])
+}
+
+/// The component of an event; events of the newer API have only a controller.
+fn source(event: &Object) -> String {
+    match first_of(event, [&["source", "component"], &["deprecatedSource", "component"]]).as_str() {
+        "" => reporting_controller(event),
+        component => component.to_owned(),
     }
+}
+
+fn regarding(event: &Object, key: &str) -> String {
+    first_of(event, [&["regarding", key], &["involvedObject", key]])
+}
+
+fn first_of(event: &Object, paths: [&[&str]; 2]) -> String {
+    let texts = paths.map(|path| event.str_at(path));
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
 }
 
 fn flag(object: &Object, field: &str) -> String {
@@ -158,9 +176,25 @@ mod tests {
         check(("batch", "v1", "Job"), json!({"status": {"succeeded": 3}}), &[("status.successful", "3")]);
         let event = json!({"involvedObject": {"kind": "Pod"}, "reportingComponent": "kubelet"});
         check(("", "v1", "Event"), event.clone(), &[("involvedObject.kind", "Pod"), ("source", "kubelet")]);
-        let renamed = [("regarding.kind", "Pod"), ("reportingController", "kubelet")];
+        let renamed = [("regarding.kind", "Pod"), ("reportingController", "kubelet"), ("source", "kubelet")];
         check(("events.k8s.io", "v1", "Event"), event, &renamed);
         check(("apps", "v1", "Deployment"), json!({"metadata": {"namespace": "x"}}), &[("metadata.namespace", "x")]);
+    }
+
+    /// kube-apiserver's `AddFieldLabelConversionsForEvent` (pkg/apis/events/v1/conversion.go).
+    #[test]
+    fn fields_of_events_have_their_stored_names() {
+        let gvk = |group: &str| GroupVersionKind::new(group, "v1", "Event");
+        let stored = fields_of(&gvk(""));
+        for field in fields_of(&gvk("events.k8s.io")) {
+            let name = stored_name(&gvk("events.k8s.io"), &field.name).unwrap_or(field.name);
+            assert!(stored.iter().any(|field| field.name == name), "{name}");
+        }
+        let name = |group: &str, field: &str| stored_name(&gvk(group), field);
+        assert_eq!(name("events.k8s.io", "regarding.uid").as_deref(), Some("involvedObject.uid"));
+        assert_eq!(name("events.k8s.io", "reportingController").as_deref(), Some("reportingComponent"));
+        assert_eq!(name("events.k8s.io", "type"), None);
+        assert_eq!(name("example.com", "regarding.name"), None);
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl Cache {
         &self.prefix
     }
 
+    /// The fields whose values entries have, in this order.
+    pub fn selectable(&self) -> &[SelectableField] {
+        &self.selectable
+    }
+
     /// Keeps the tree of a write in this process, so that its watchers need not decode it again.
     pub fn hand_over(&self, revision: u64, written: &Object) {
         if self.changed.receiver_count() == 0 {

@@ -28,7 +28,7 @@ pub struct Listed {
 
 pub async fn list(objects: &Objects, target: &Target, selection: &ListSelection) -> Result<Listed, Status> {
     let cache = &target.resource.cache;
-    let filter = cache.filter(&target.namespace, selection);
+    let filter = target.resource.filter(&target.namespace, selection);
     check_fields(target, &selection.fields)?;
     if let Some(token) = &selection.options.continue_token {
         let place = Continue::decode(token, &target.namespace)?;
@@ -97,7 +97,7 @@ async fn page_from_history(
     // The key right behind `after`: no key sorts between a key and itself with a zero byte appended.
     let mut start = after.map_or_else(|| scope.clone(), |after| format!("{prefix}{after}\0"));
     let mut page = Page { entries: Vec::new(), revision, next: None, remaining: None };
-    let selectable = &target.resource.kind.selectable_fields;
+    let selectable = target.resource.cache.selectable();
     loop {
         let request = RangeRequest {
             start: &start,

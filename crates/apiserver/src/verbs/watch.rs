@@ -84,7 +84,7 @@ async fn start(
     let options = &selection.options;
     check_fields(target, &selection.fields)?;
     let cache = &target.resource.cache;
-    let filter = cache.filter(&target.namespace, selection);
+    let filter = target.resource.filter(&target.namespace, selection);
     let streaming = options.send_initial_events == Some(true);
     match selection.revision {
         None if options.send_initial_events != Some(false) => cache.fresh().await?,
