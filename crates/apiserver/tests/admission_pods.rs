@@ -1,4 +1,4 @@
-//! Fields that a server with nodes sets in pods and claims: priority, tolerations, storage class.
+//! Fields that a server with nodes sets in pods and claims: priority, tolerations, runtime class, storage class.
 
 mod admission_world;
 
@@ -7,6 +7,7 @@ use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
 use apiserver::admission::ingress_class::DefaultIngressClass;
 use apiserver::admission::priority::Priorities;
+use apiserver::admission::runtime_class::RuntimeClasses;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ async fn world() -> World {
         Box::new(DefaultStorageClass),
         Box::new(DefaultIngressClass),
         Box::new(ClaimResize),
+        Box::new(RuntimeClasses),
     ];
     World::serving(kinds::builtin(), steps).await
 }
@@ -85,6 +87,57 @@ async fn pods_tolerate_a_lost_node_for_a_while_and_claims_get_the_default_class(
         assert_eq!((reply.code, reply.body["spec"]["storageClassName"].as_str()), (201, Some(expected)), "{given}");
         world.remove(&format!("{claims}/c")).await;
     }
+}
+
+/// Messages of kube-apiserver's plugin `RuntimeClass`.
+#[tokio::test]
+async fn pods_of_a_runtime_class_get_its_overhead_and_scheduling() {
+    let world = world().await;
+    let classes = "/apis/node.k8s.io/v1/runtimeclasses";
+    let toleration = json!({"key": "sandbox", "operator": "Exists"});
+    let class = |name: &str, more: Value| {
+        let mut class = json!({"metadata": {"name": name}, "handler": "runsc"});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            class[key] = value.clone();
+        }
+        class
+    };
+    let more = json!({"overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {"nodeSelector": {"runtime": "gvisor"}, "tolerations": [toleration]}});
+    world.make(classes, class("gvisor", more)).await;
+    world.make(classes, class("plain", json!({}))).await;
+    for refused in [
+        (json!({"runtimeClassName": "nope"}), "RuntimeClass \"nope\" not found"),
+        (
+            json!({"runtimeClassName": "gvisor", "overhead": {"cpu": "1"}}),
+            "Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            json!({"runtimeClassName": "plain", "overhead": {"cpu": "1"}}),
+            "Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (json!({"overhead": {"cpu": "1"}}), "Pod Overhead set without corresponding RuntimeClass defined Overhead"),
+    ] {
+        let message = format!("pods \"p\" is forbidden: pod rejected: {}", refused.1);
+        check(&world, refused.0, Err(&message)).await;
+    }
+    let conflict = "pods \"p\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[runtime] = gvisor; \
+        pod.spec.nodeSelector[runtime] = runc";
+    check(&world, json!({"runtimeClassName": "gvisor", "nodeSelector": {"runtime": "runc"}}), Err(conflict)).await;
+    check(&world, json!({"runtimeClassName": "plain"}), Ok((0, None))).await;
+    let spec = json!({"runtimeClassName": "gvisor", "nodeSelector": {"zone": "a"}, "overhead": {"cpu": "0.25"}});
+    let made = world.make(PODS, pod(spec)).await;
+    assert_eq!(made["spec"]["overhead"], json!({"cpu": "250m"}));
+    assert_eq!(made["spec"]["nodeSelector"], json!({"runtime": "gvisor", "zone": "a"}));
+    let tolerations = made["spec"]["tolerations"].as_array().expect("a list");
+    assert!(tolerations.contains(&toleration), "{tolerations:?}");
+    // A class that is deleted does not affect pods that exist.
+    world.remove(&format!("{classes}/gvisor")).await;
+    let patched = world.ask("PATCH", &format!("{PODS}/p"), json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(patched.code, 200, "{}", patched.body);
+    world.remove(&format!("{PODS}/p?gracePeriodSeconds=0")).await;
+    let deleted = "pods \"p\" is forbidden: pod rejected: RuntimeClass \"gvisor\" not found";
+    check(&world, json!({"runtimeClassName": "gvisor"}), Err(deleted)).await;
 }
 
 #[tokio::test]

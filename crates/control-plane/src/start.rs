@@ -9,6 +9,7 @@ use api_host::{Additions, ApiHost};
 use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
 use apiserver::admission::priority::Priorities;
+use apiserver::admission::runtime_class::RuntimeClasses;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::server::{Handlers, Server};
 use apiserver::usage::UsageApi;
@@ -145,6 +146,8 @@ fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
             Box::new(DefaultTolerations),
             Box::new(DefaultStorageClass),
             Box::new(ClaimResize),
+            // On: Karmada's API server rejects pods of a class that it does not have too.
+            Box::new(RuntimeClasses),
         ],
         admission: karmada::steps(karmada::Options {
             features: Arc::clone(&propagation.features),

@@ -10,6 +10,7 @@ use api_host::{Additions, ApiHost};
 use apiserver::admission::claim_resize::ClaimResize;
 use apiserver::admission::default_tolerations::DefaultTolerations;
 use apiserver::admission::priority::Priorities;
+use apiserver::admission::runtime_class::RuntimeClasses;
 use apiserver::admission::storage_class::DefaultStorageClass;
 use apiserver::server::Handlers;
 use apiserver::usage::UsageApi;
@@ -151,6 +152,7 @@ fn additions() -> Additions {
             Box::new(DefaultTolerations),
             Box::new(DefaultStorageClass),
             Box::new(ClaimResize),
+            Box::new(RuntimeClasses),
         ],
         ..Additions::default()
     }

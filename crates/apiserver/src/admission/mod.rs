@@ -11,6 +11,7 @@ pub mod pod_security;
 pub mod policies;
 pub mod priority;
 pub mod quota;
+pub mod runtime_class;
 pub mod service_account;
 pub mod service_ip;
 pub mod storage_class;
