@@ -68,9 +68,14 @@ fn with_unschedulable(member: &Member, observed: &Object, status: Option<Value>)
     Some(status)
 }
 
-/// Records events for changes of health. Karmada records every status too, which the Work says itself.
+/// Records events for the first status of an object and for changes of its health. Karmada records every status, also one
+/// that the Work has already.
 pub fn record_health(member: &Member, work: &Object, manifest: Manifest<'_>, before: Option<&str>, is: &str) {
     let recorder = &member.plane.recorders.work_status;
+    if before.is_none() {
+        let text = format!("Reflect status for object({}) succeed.", name(manifest));
+        recorder.normal(Regarding::from(work), "ReflectStatusSucceed", text);
+    }
     let is_judged = || {
         let gvk = manifest.gvk().unwrap_or_default();
         member.plane.interpreter.load().has_hook(&gvk, Operation::InterpretHealth)

@@ -58,6 +58,28 @@ async fn the_first_status_is_written_together_with_the_application() {
     syncing.stop().await;
 }
 
+/// Karmada's suite waits for this event (test/e2e/suites/base/propagationpolicy_test.go).
+#[tokio::test(start_paused = true)]
+async fn one_event_reports_the_first_status_of_a_work() {
+    let (hub, member, syncing) = started().await;
+    let name = hub.work("m1", deployment("web", 1), json!({}));
+    let events = || hub.events_about(&name, "ReflectStatusSucceed");
+    let once = vec![("Reflect status for object(Deployment/default/web) succeed.".to_owned(), 1)];
+    eventually("recorded", once.clone(), events).await;
+    for replicas in [1, 2] {
+        member.set_status("web", json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": replicas})).await;
+        eventually("reflected", Some(replicas), || async {
+            let work = hub.get_work("m1", &name).await;
+            work.items(&["status", "manifestStatuses"]).first().and_then(|s| s["status"]["readyReplicas"].as_i64())
+        })
+        .await;
+    }
+    // Longer than the recorder collects events.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(events().await, once, "later statuses have no event");
+    syncing.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn changes_in_the_member_are_reported_on_the_work() {
     let (hub, member, syncing) = started().await;

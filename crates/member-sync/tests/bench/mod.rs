@@ -259,6 +259,18 @@ impl Hub {
         }
     }
 
+    /// Messages and counts of the events about a work that have the reason.
+    pub async fn events_about(&self, work: &str, reason: &str) -> Vec<(String, i64)> {
+        let all = ResourceRef::all(&object::builtin::events());
+        let list = self.api.client().list_all(all, Default::default()).await.expect("listed");
+        let is_about = |event: &&Arc<Object>| {
+            event.str_at(&["involvedObject", "name"]) == work && event.str_at(&["reason"]) == reason
+        };
+        let said =
+            |event: &Arc<Object>| (event.str_at(&["message"]).to_owned(), event.i64_at(&["count"]).unwrap_or_default());
+        list.items.iter().filter(is_about).map(said).collect()
+    }
+
     pub fn status_writes(&self) -> usize {
         self.api.calls().iter().filter(|call| call.starts_with("patch works/status")).count()
     }
