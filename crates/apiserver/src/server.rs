@@ -228,9 +228,25 @@ impl Server {
         mounts.find(|mount| mount.handles(path))
     }
 
-    /// Returns the error with which an extension rejects a request for a resource.
-    pub fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
-        self.handlers.get()?.extensions.iter().find_map(|extension| extension.rejection(info, headers))
+    /// Returns the error with which an extension rejects a request for a resource. Where the object does not exist, it says so
+    /// first, as clients expect.
+    pub async fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
+        let extensions = &self.handlers.get()?.extensions;
+        let rejection = extensions.iter().find_map(|extension| extension.rejection(info, headers))?;
+        Some(match self.missing(info).await {
+            Some(missing) => Status { message: format!("{}: {}", missing.message, rejection.message), ..missing },
+            None => rejection,
+        })
+    }
+
+    /// Returns the error about the object that a request names, if it does not exist.
+    async fn missing(&self, info: &RequestInfo) -> Option<Status> {
+        if info.name.is_empty() {
+            return None;
+        }
+        let resource = self.registry.find(&info.group, &info.version, &info.resource)?;
+        let found = self.objects.get(&resource.key(&info.namespace, &info.name)).await.ok()?;
+        found.is_none().then(|| Status::not_found(&resource.kind.group_resource(), &info.name))
     }
 
     /// Says that everything a client relies on is in place; `/readyz` turns green.

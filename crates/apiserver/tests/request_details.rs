@@ -6,9 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission_world::{CONFIGMAPS, World};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::http::{Peer, RequestBody, handle};
-use http::{HeaderMap, Request};
+use apiserver::request::RequestInfo;
+use apiserver::respond::Body;
+use apiserver::server::Server;
+use async_trait::async_trait;
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
+use object::Status;
 use serde_json::{Value, json};
 
 /// Sends a request as it is and returns the code, the headers and the text of the response.
@@ -370,5 +376,38 @@ async fn events_are_selected_by_the_fields_of_their_group() {
     for (path, field) in [(core, "regarding.name"), (group, "involvedObject.name")] {
         let reply = world.ask("GET", &format!("{path}?fieldSelector={field}=p"), Value::Null).await;
         assert_eq!(reply.message(), format!("field label not supported: {field}"));
+    }
+}
+
+/// Rejects requests of one client, as the control plane does for commands that need running pods.
+struct Advice;
+
+#[async_trait]
+impl Extension for Advice {
+    fn handles(&self, _: &str) -> bool {
+        false
+    }
+
+    fn rejection(&self, _: &RequestInfo, headers: &HeaderMap) -> Option<Status> {
+        headers.get("kubectl-command").map(|_| Status::new(404, "NotFound", "use another command"))
+    }
+
+    async fn serve(&self, _: &Arc<Server>, _: ExtensionRequest) -> Result<Response<Body>, Status> {
+        Err(Status::resource_not_served())
+    }
+}
+
+#[tokio::test]
+async fn a_rejection_about_a_missing_object_says_that_it_is_missing() {
+    let world = World::extended(vec![Box::new(Advice)]).await;
+    world.make(CONFIGMAPS, json!({"metadata": {"name": "there"}})).await;
+    for (path, message) in [
+        (format!("{CONFIGMAPS}/there"), "use another command"),
+        (format!("{CONFIGMAPS}/abc"), "configmaps \"abc\" not found: use another command"),
+        (CONFIGMAPS.to_owned(), "use another command"),
+    ] {
+        let (code, _, text) = send(&world, "GET", &path, &[("kubectl-command", "kubectl exec")], "").await;
+        let status: Value = serde_json::from_str(&text).expect("a status");
+        assert_eq!((code, &status["reason"], &status["message"]), (404, &json!("NotFound"), &json!(message)), "{path}");
     }
 }

@@ -316,7 +316,7 @@ async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Re
         return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
     }
     if incoming.info.is_resource {
-        if let Some(status) = server.rejection(&incoming.info, &incoming.headers) {
+        if let Some(status) = server.rejection(&incoming.info, &incoming.headers).await {
             return Err(status);
         }
         return resources::serve(server, ctx, incoming).await;
