@@ -121,7 +121,7 @@ struct KubeconfigArgs {
     /// File to write instead of the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// List your kubeconfigs that have not expired.
+    /// List your kubeconfigs that have not expired; platform administrators see those of all users.
     #[arg(long, conflicts_with_all = ["revoke", "output"])]
     list: bool,
     /// Revoke the kubeconfig with this id.
@@ -147,6 +147,9 @@ struct DeleteArgs {
     /// Remove the instance from the manager and keep its control plane.
     #[arg(long)]
     keep: bool,
+    /// Remove the joined clusters first, which ends what the instance runs in them.
+    #[arg(long, conflicts_with = "keep")]
+    force: bool,
     /// Maximum time to wait until the instance is gone; 0 does not wait.
     #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION")]
     wait: Duration,
@@ -207,6 +210,11 @@ fn target(name: &str) -> ResourceRef {
 /// The path of an instance in the manager's API.
 fn path_of(name: &str) -> String {
     format!("/flotilla/manager/v1alpha1/instances/{}", cluster_client::escape(name))
+}
+
+/// The path and query of a deletion that removes the joined clusters first.
+fn forced_deletion(name: &str) -> String {
+    format!("{}?force=true&confirmName={}", path_of(name), cluster_client::escape(name))
 }
 
 /// Calls a verb of the manager's API on an instance.
@@ -348,7 +356,11 @@ async fn delete(console: &Console, client: &ClusterClient, args: DeleteArgs) -> 
     if args.keep {
         patch(client, &args.name, json!({"metadata": {"labels": {LABEL_KEEP: "true"}}})).await?;
     }
-    client.delete(target(&args.name), DeleteOptions::default()).await?;
+    if args.force {
+        connection::send(client, http::Method::DELETE, &forced_deletion(&args.name), None).await?;
+    } else {
+        client.delete(target(&args.name), DeleteOptions::default()).await?;
+    }
     let deadline = tokio::time::Instant::now() + args.wait;
     while let Some(instance) = client.find(target(&args.name)).await? {
         if tokio::time::Instant::now() >= deadline {
@@ -361,4 +373,37 @@ async fn delete(console: &Console, client: &ClusterClient, args: DeleteArgs) -> 
         tokio::time::sleep(POLL).await;
     }
     Ok(console.line(format_args!("instance {} is deleted", args.name))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flotilla {
+        #[command(flatten)]
+        instance: InstanceArgs,
+    }
+
+    fn parse(words: &str) -> Result<InstanceCommand, clap::error::ErrorKind> {
+        let parsed = Flotilla::try_parse_from(words.split(' ')).map_err(|error| error.kind())?;
+        Ok(parsed.instance.command)
+    }
+
+    #[test]
+    fn a_deletion_is_forced_only_on_request_and_never_keeps_the_control_plane() {
+        let is_forced = |words| matches!(parse(words), Ok(InstanceCommand::Delete(DeleteArgs { force: true, .. })));
+        assert!(is_forced("flotilla delete east --force"));
+        assert!(!is_forced("flotilla delete east"));
+        let refused = parse("flotilla delete east --force --keep").err();
+        assert_eq!(refused, Some(clap::error::ErrorKind::ArgumentConflict));
+    }
+
+    #[test]
+    fn a_forced_deletion_repeats_the_name() {
+        let expected = "/flotilla/manager/v1alpha1/instances/east?force=true&confirmName=east";
+        assert_eq!(forced_deletion("east"), expected);
+    }
 }

@@ -61,6 +61,7 @@ impl Extension for Joining {
         let body = request.incoming.body.read().await?;
         let wanted: Value = serde_json::from_slice(&body)
             .map_err(|error| Status::bad_request(format!("the request body is not JSON: {error}")))?;
+        check_fields(&wanted).map_err(Status::bad_request)?;
         let answer = match is_token {
             true => self.create_token(&client, &wanted).await?,
             false => self.join(client, &wanted).await?,
@@ -73,6 +74,22 @@ fn client_as(server: &Arc<Server>, user: &Arc<User>) -> Result<ClusterClient, St
     let backend: Arc<dyn Backend> = Arc::new(Direct::new(Arc::clone(server)));
     let identity = Identity::of(User::clone(user));
     ClusterClient::connect(Endpoint::Direct { server: backend, identity }).map_err(Status::internal)
+}
+
+/// Refuses fields that would be ignored: a misspelt `dryRun` must not join the cluster.
+fn check_fields(wanted: &Value) -> Result<(), String> {
+    let fields = wanted.as_object().ok_or("the request body must be a JSON object")?;
+    for (field, value) in fields {
+        let (expected, is_valid) = match field.as_str() {
+            "dryRun" => ("true or false", value.is_boolean()),
+            "name" | "kubeconfig" | "provider" | "region" | "zone" => ("a string", value.is_string()),
+            _ => return Err(format!("{field}: there is no such field")),
+        };
+        if !is_valid {
+            return Err(format!("{field}: must be {expected}"));
+        }
+    }
+    Ok(())
 }
 
 fn text_of<'a>(wanted: &'a Value, field: &str) -> &'a str {
@@ -132,7 +149,7 @@ impl Joining {
     }
 }
 
-/// The answer of the API server where it refused, otherwise the error with its causes.
+/// The answer of the control plane where it refused, otherwise the error with its causes.
 fn refused(error: &MembershipError) -> Status {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -148,6 +165,10 @@ fn refused(error: &MembershipError) -> Status {
     }
     match (error, answer) {
         (MembershipError::AlreadyRegistered { .. }, _) => Status::new(409, "AlreadyExists", text),
+        // The member refuses the user of the kubeconfig, not the control plane its caller.
+        (MembershipError::ReadMemberId { .. } | MembershipError::MemberCredentials { .. }, _) => {
+            Status::bad_request(text)
+        }
         (_, Some(status)) if status.code == 403 => Status { message: text, ..status.clone() },
         _ => Status::bad_request(text),
     }
@@ -194,10 +215,25 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_would_be_ignored_are_refused() {
+        let check = |wanted: &Value, expected: Option<&str>| {
+            assert_eq!(check_fields(wanted).err().as_deref(), expected, "{wanted}");
+        };
+        check(&json!({"name": "m1", "kubeconfig": "", "provider": "", "region": "", "zone": "", "dryRun": true}), None);
+        check(&json!([]), Some("the request body must be a JSON object"));
+        check(&json!({"dryRun": "true"}), Some("dryRun: must be true or false"));
+        check(&json!({"dryrun": true}), Some("dryrun: there is no such field"));
+        check(&json!({"name": 5}), Some("name: must be a string"));
+    }
+
+    #[test]
     fn refusals_of_the_api_server_stay_refusals() {
         let status = Status::new(403, "Forbidden", "no");
         let error = MembershipError::CreateCluster { name: "m1".into(), status };
         assert_eq!(refused(&error).code, 403);
+        let status = Status::new(403, "Forbidden", "no");
+        let error = MembershipError::ReadMemberId { endpoint: "https://member".into(), status };
+        assert_eq!(refused(&error).code, 400, "the kubeconfig has too few rights");
         let taken = MembershipError::AlreadyRegistered { id: "1".into(), name: "m1".into(), reason: "taken".into() };
         assert_eq!(refused(&taken).code, 409);
         assert_eq!(refused(&MembershipError::InvalidToken).code, 400);

@@ -100,7 +100,8 @@ fn move_directory(from: &Path, parent: &Path, name: &str) -> io::Result<Option<P
     }
 }
 
-fn is_uid(text: &str) -> bool {
+/// Returns true for text that can be part of a path.
+pub(crate) fn is_uid(text: &str) -> bool {
     (16..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
 }
 

@@ -3376,7 +3376,7 @@ pub trait InstanceService<C>: Send + Sync {
     async fn update_settings(&self, caller: &C, request: UpdateSettingsRequest) -> Result<Settings, Status>;
     /// Issues a kubeconfig with the caller's rights on an instance.
     async fn create_kubeconfig(&self, caller: &C, request: CreateKubeconfigRequest) -> Result<Kubeconfig, Status>;
-    /// Lists the kubeconfigs of an instance: the caller's own, and all for administrators.
+    /// Lists the kubeconfigs of an instance: the caller's own, and all for platform administrators.
     async fn list_kubeconfigs(&self, caller: &C, request: ListKubeconfigsRequest) -> Result<ListKubeconfigsResponse, Status>;
     /// Revokes a kubeconfig.
     async fn revoke_kubeconfig(&self, caller: &C, request: RevokeKubeconfigRequest) -> Result<(), Status>;

@@ -14,7 +14,6 @@ use api::names::CLUSTER_NAMESPACE;
 use cluster_client::{ClusterClient, Endpoint, Patch, RemoteConfig, ResourceRef, WriteOptions};
 use instances::directory::InstanceDirectory;
 use instances::import::{self, EndpointPolicy};
-use instances::running::RunningInstance;
 use jiff::Timestamp;
 use manager_kinds::access_rules::{ROTATED_AT, is_pull};
 use manager_kinds::{KARMADAS, MANAGED_CLUSTERS};
@@ -24,7 +23,7 @@ use membership::{ClusterLocation, MemberAccess, NoProgress};
 use object::builtin;
 use object::conditions::{self, NewCondition};
 use object::{GroupVersionResource, Object};
-use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, commit_status};
+use reconcile::{Controller, Mirror, MirrorSpec, ObjectKey, Outcome, ReconcileError, Source, TermFence, commit_status};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +47,10 @@ pub struct ImportPolicy {
 /// The controller of the inventory.
 #[derive(Clone)]
 pub struct ClusterImport {
+    /// Refuses writes outside of terms.
     client: ClusterClient,
+    /// Fences writes into instances and clusters in the same way.
+    terms: TermFence,
     directory: InstanceDirectory,
     policy: ImportPolicy,
     clusters: Mirror,
@@ -66,7 +68,7 @@ struct Checked {
 
 impl ClusterImport {
     pub fn new(
-        client: &ClusterClient,
+        (client, terms): (&ClusterClient, &TermFence),
         directory: InstanceDirectory,
         policy: ImportPolicy,
         cancel: &CancellationToken,
@@ -76,7 +78,8 @@ impl ClusterImport {
             clusters: mirror(&MANAGED_CLUSTERS.gvr()),
             secrets: mirror(&builtin::secrets()),
             karmadas: mirror(&KARMADAS.gvr()),
-            client: client.clone(),
+            client: terms.guard(client),
+            terms: terms.clone(),
             directory,
             policy,
         }
@@ -225,17 +228,19 @@ impl ClusterImport {
         others.iter().find(is_same).map(|same| same.name().to_owned())
     }
 
-    fn running(&self, name: &str) -> Result<Arc<RunningInstance>, String> {
+    /// Returns a client with all rights in an instance, whose writes end with the term of this replica.
+    fn instance_api(&self, name: &str) -> Result<ClusterClient, String> {
         let entry = self.directory.find(name).ok_or_else(|| format!("there is no instance {name}"))?;
-        entry.running.ok_or_else(|| format!("the instance {name} is not running"))
+        let running = entry.running.ok_or_else(|| format!("the instance {name} is not running"))?;
+        Ok(self.terms.guard(&running.admin))
     }
 
     /// Joins the cluster to an instance, or gives the instance a new credential.
     async fn enter(&self, cluster: &Object, checked: &Checked, name: &str, old: &str) -> Result<(), String> {
-        let running = self.running(name)?;
-        let options = self.join_options(cluster, checked, &running)?;
+        let instance_api = self.instance_api(name)?;
+        let options = self.join_options(cluster, checked, instance_api.clone())?;
         let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
-        let existing = running.admin.find(target.clone()).await.map_err(|status| status.to_string())?;
+        let existing = instance_api.find(target.clone()).await.map_err(|status| status.to_string())?;
         match &existing {
             None => drop(join(&options, &NoProgress).await.map_err(|error| error.to_string())?),
             Some(existing) if existing.str_at(&["spec", "id"]) != checked.system_id => {
@@ -249,7 +254,7 @@ impl ClusterImport {
         // Users of the instance have the same roles in its members.
         let granted = instances::rights::ensure(&options.member.client).await;
         granted.map_err(|status| format!("the roles of users cannot be created in the cluster: {status}"))?;
-        describe(cluster, &running).await
+        describe(cluster, &instance_api).await
     }
 
     async fn leave(&self, cluster: &Object, checked: &Checked, name: &str) -> Result<(), String> {
@@ -257,16 +262,16 @@ impl ClusterImport {
         if self.directory.find(name).is_none() {
             return Ok(());
         }
-        let running = self.running(name)?;
+        let instance_api = self.instance_api(name)?;
         let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
-        let existing = running.admin.find(target).await.map_err(|status| status.to_string())?;
+        let existing = instance_api.find(target).await.map_err(|status| status.to_string())?;
         if existing.is_none_or(|existing| existing.str_at(&["spec", "id"]) != checked.system_id) {
             return Ok(());
         }
         let member = ClusterClient::connect(Endpoint::Remote(checked.remote.clone())).map_err(|e| e.to_string())?;
         let options = UnjoinOptions {
-            control_plane: running.admin.clone(),
-            member: Some(member),
+            control_plane: instance_api,
+            member: Some(self.terms.guard(&member)),
             name: cluster.name().to_owned(),
             namespace: CLUSTER_NAMESPACE.to_owned(),
             wait: UNJOIN_TIMEOUT,
@@ -280,13 +285,14 @@ impl ClusterImport {
         &self,
         cluster: &Object,
         checked: &Checked,
-        running: &RunningInstance,
+        control_plane: ClusterClient,
     ) -> Result<JoinOptions, String> {
         let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
         let zone = spec("zone");
+        let member = MemberAccess::new(checked.remote.clone(), None).map_err(|error| error.to_string())?;
         Ok(JoinOptions {
-            control_plane: running.admin.clone(),
-            member: MemberAccess::new(checked.remote.clone(), None).map_err(|error| error.to_string())?,
+            control_plane,
+            member: MemberAccess { client: self.terms.guard(&member.client), ..member },
             name: cluster.name().to_owned(),
             namespace: CLUSTER_NAMESPACE.to_owned(),
             location: ClusterLocation {
@@ -300,7 +306,7 @@ impl ClusterImport {
 }
 
 /// Copies labels and place of a cluster to the Cluster in an instance.
-async fn describe(cluster: &Object, running: &RunningInstance) -> Result<(), String> {
+async fn describe(cluster: &Object, instance_api: &ClusterClient) -> Result<(), String> {
     let spec = |field: &str| cluster.str_at(&["spec", field]).to_owned();
     let mut labels = cluster.get(&["spec", "labels"]).cloned().unwrap_or_else(|| json!({}));
     labels[LABEL_INVENTORY] = cluster.name().into();
@@ -311,7 +317,7 @@ async fn describe(cluster: &Object, running: &RunningInstance) -> Result<(), Str
         }
     }
     let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
-    let written = running.admin.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await;
+    let written = instance_api.patch(target, Patch::merge(patch), WriteOptions::managed_by(FIELD_MANAGER)).await;
     written.map(drop).map_err(|status| status.to_string())
 }
 
@@ -324,3 +330,6 @@ fn set_condition(cluster: &mut Object, kind: &str, is: bool, reason: &str, messa
     let status = if is { "True" } else { "False" };
     conditions::set(cluster, &NewCondition { kind, status, reason, message }, Timestamp::now());
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,12 +86,14 @@ impl Operations {
         Ok((format!("https://{host}{port}"), None))
     }
 
-    /// Lists the kubeconfigs of a user for an instance that have not expired.
+    /// Lists the kubeconfigs for an instance that have not expired: the user's own; platform administrators, who can revoke
+    /// any, see all.
     pub async fn list_kubeconfigs(&self, user: &User, instance: &str) -> Result<Vec<TokenInfo>, Status> {
-        let entry = self.visible_instance(user, instance)?;
-        let all = self.tokens.list().await?;
-        let is_own = |token: &TokenInfo| token.user == user.name && token.instance.as_deref() == Some(&entry.name());
-        Ok(all.into_iter().filter(is_own).collect())
+        let name = self.visible_instance(user, instance)?.name();
+        let sees_all = self.is_platform_admin(user);
+        let mut found = self.tokens.list().await?;
+        found.retain(|token| token.instance.as_deref() == Some(&*name) && (sees_all || token.user == user.name));
+        Ok(found)
     }
 
     /// Revokes a kubeconfig of the user; platform administrators revoke any.

@@ -125,7 +125,8 @@ impl Manager {
         };
         let handlers = handlers(&open, Arc::new(api), (grpc_reflection, revocations), proxy)?;
         let serving = open.serve(handlers)?;
-        let clusters = ClusterImport::new(&leading, operations.directory.clone(), clusters, &stop);
+        let import_clients = (&client, &replica_context.terms);
+        let clusters = ClusterImport::new(import_clients, operations.directory.clone(), clusters, &stop);
         let work = Work {
             lifecycle: lifecycle.clone(),
             rights: rights.clone(),

@@ -114,6 +114,21 @@ async fn users_see_and_use_what_their_bindings_grant() {
 
     let client = operations.instance_client(&ann, "west").await.expect("a client");
     client.list(ResourceRef::all(&namespaces()), ListOptions::default()).await.expect("she may read");
+
+    let issue = async |user| {
+        let scope = (Duration::from_secs(60), Default::default());
+        operations.issue_kubeconfig(user, "west", scope).await.expect("issued").token
+    };
+    let (of_ann, of_admin) = (issue(&ann).await, issue(&world.admin).await);
+    let list = async |user, instance| operations.list_kubeconfigs(user, instance).await.expect("listed");
+    assert_eq!(list(&ann, "west").await, std::slice::from_ref(&of_ann), "only her own");
+    let all = list(&world.admin, "west").await;
+    assert!(all.len() == 2 && all.contains(&of_ann) && all.contains(&of_admin), "{all:?}");
+    assert!(list(&world.admin, "east").await.is_empty(), "those of other instances are not among them");
+    assert!(operations.revoke_kubeconfig(&ann, &of_admin.id).await.is_err());
+    operations.revoke_kubeconfig(&world.admin, &of_ann.id).await.expect("what it sees, it can revoke");
+    assert!(list(&ann, "west").await.is_empty());
+
     let made = Object::new(&object::GroupVersionKind::new("", "v1", "Namespace"), None, "mine");
     let refused = client.create(ResourceRef::all(&namespaces()), made, WriteOptions::default()).await;
     assert_eq!(refused.err().map(|status| status.code), Some(403), "the instance's RBAC decides");

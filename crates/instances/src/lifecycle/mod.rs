@@ -4,6 +4,7 @@
 //! the object, of a Secret it refers to, or the end of its plane wakes it.
 
 mod gather;
+mod left_data;
 mod owner;
 mod removal;
 mod restore;
@@ -339,6 +340,9 @@ impl Lifecycle {
 
     async fn empty_trash(self, cancel: CancellationToken) {
         loop {
+            if let Err(error) = self.discard_left_data().await {
+                tracing::warn!(%error, "cannot remove data of instances that were deleted meanwhile; will retry");
+            }
             match self.deps.dirs.empty_trash(Timestamp::now()) {
                 Ok(removed) if removed.is_empty() => {}
                 Ok(removed) => {

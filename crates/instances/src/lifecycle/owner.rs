@@ -96,7 +96,7 @@ impl Lifecycle {
 }
 
 /// Returns true for an instance whose data is in the directory of a replica.
-fn has_local_data(instance: &Object) -> bool {
+pub(super) fn has_local_data(instance: &Object) -> bool {
     let mode = annotations::read(instance).0.mode;
     existing_data::was_ready(instance) && mode != Mode::Imported && spec::read(instance, mode).plane.etcd.is_none()
 }

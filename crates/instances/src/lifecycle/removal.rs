@@ -8,7 +8,7 @@ use object::Object;
 use reconcile::{ObjectKey, Outcome, ReconcileError, commit_object};
 
 use super::gather::Gathered;
-use super::{FIELD_MANAGER, Lifecycle, end_stray_process};
+use super::{FIELD_MANAGER, Lifecycle, end_stray_process, left_data, owner};
 use crate::secrets;
 
 impl Lifecycle {
@@ -35,6 +35,10 @@ impl Lifecycle {
         // Backups of a kept plane stay where they are.
         if !keeps_plane {
             dirs.discard_backups(uid, name, Timestamp::now()).map_err(ReconcileError::other)?;
+        }
+        let other = self.deps.replica_context.elsewhere(instance);
+        if let Some(replica) = other.filter(|_| !keeps_plane && moved.is_none() && owner::has_local_data(instance)) {
+            left_data::record(&gathered.writer, instance, &replica).await?;
         }
         if let Some(directory) = moved {
             tracing::info!(instance = %ObjectKey::of(instance), directory = %directory.display(), "moved the data of a deleted instance");

@@ -16,6 +16,8 @@ use reconcile::{Fence, TermFence};
 use serde_json::json;
 use tempfile::TempDir;
 
+mod left_data;
+
 use super::*;
 use crate::directory::InstanceDirectory;
 use crate::plane::{BackupFormat, PlaneRequest, PlaneTask, RemoteAccess, StartedPlane};

@@ -16,7 +16,7 @@ use super::{CHECK_INTERVAL, ClusterImport, FIELD_MANAGER, LABEL_INVENTORY, RETRY
 
 /// The cluster in its instance.
 #[derive(Debug, PartialEq, Eq)]
-enum Registered {
+pub(super) enum Registered {
     /// No agent has registered yet.
     Waiting,
     /// It is what the inventory means.
@@ -89,17 +89,17 @@ impl ClusterImport {
     }
 
     /// Takes over the Cluster that an agent has registered.
-    async fn adopt(&self, cluster: &Object, name: &str) -> Result<Registered, String> {
-        let running = self.running(name)?;
+    pub(super) async fn adopt(&self, cluster: &Object, name: &str) -> Result<Registered, String> {
+        let instance_api = self.instance_api(name)?;
         let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
-        let found = running.admin.find(target).await.map_err(|status| status.to_string())?;
+        let found = instance_api.find(target).await.map_err(|status| status.to_string())?;
         let state = judge(cluster, found.as_deref());
         if let Registered::Own { system_id, .. } = &state {
             if let Some(same) = self.same_cluster(cluster, system_id) {
                 let text = format!("the same cluster is already in the inventory as {same}");
                 return Ok(Registered::Other("Duplicate", text));
             }
-            describe(cluster, &running).await?;
+            describe(cluster, &instance_api).await?;
         }
         Ok(state)
     }
@@ -120,28 +120,28 @@ impl ClusterImport {
     }
 
     /// Deletes the Cluster, whose agent removes the works first, and then the agent's rights.
-    async fn leave_pull(&self, cluster: &Object, name: &str) -> Result<(), String> {
+    pub(super) async fn leave_pull(&self, cluster: &Object, name: &str) -> Result<(), String> {
         // An instance that is gone has no Cluster object left.
         if self.directory.find(name).is_none() {
             return Ok(());
         }
-        let running = self.running(name)?;
+        let instance_api = self.instance_api(name)?;
         let target = ResourceRef::cluster(&CLUSTERS.gvr(), cluster.name());
-        let found = running.admin.find(target.clone()).await.map_err(|status| status.to_string())?;
+        let found = instance_api.find(target.clone()).await.map_err(|status| status.to_string())?;
         if let Some(found) = found {
             // Nothing of the inventory.
             if found.label(LABEL_INVENTORY) != Some(cluster.name()) {
                 return Ok(());
             }
             if !found.is_deleting() {
-                let deleted = running.admin.delete(target, DeleteOptions::default()).await;
+                let deleted = instance_api.delete(target, DeleteOptions::default()).await;
                 deleted.map_err(|status| status.to_string())?;
             }
             return Err(format!("it is being removed from {name}; its agent has to be running"));
         }
-        AgentRights::new(cluster.name(), CLUSTER_NAMESPACE).revoke(&running.admin, &NoProgress).await;
+        AgentRights::new(cluster.name(), CLUSTER_NAMESPACE).revoke(&instance_api, &NoProgress).await;
         if let Ok(invitation) = Invitation::new(cluster.name(), CLUSTER_NAMESPACE) {
-            invitation.revoke(&running.admin, &NoProgress).await;
+            invitation.revoke(&instance_api, &NoProgress).await;
         }
         Ok(())
     }

@@ -151,8 +151,9 @@ impl CallerRights {
                 denied.insert(namespace)
             };
         }
-        // A watch stays open for namespaces that come later.
-        let is_empty = allowed.is_empty() && request.info.verb != Verb::Watch;
+        // A watch stays open for the first namespace that comes later; as a list it is refused where all are denied.
+        let waits = request.info.verb == Verb::Watch && denied.is_empty();
+        let is_empty = allowed.is_empty() && !waits;
         Ok((!is_empty).then_some(MemberScope::Namespaces { allowed, denied }))
     }
 

@@ -28,6 +28,9 @@ impl BindingFilter {
         if subjects.len() > SUBJECTS_MAX {
             return Err(Status::bad_request(format!("at most {SUBJECTS_MAX} subjects can be asked for at a time")));
         }
+        if let Some(subject) = subjects.iter().find(|subject| subject.split('/').count() < 3) {
+            return Err(Status::bad_request(format!("subject must be KIND/NAMESPACE/NAME, not {subject:?}")));
+        }
         Ok(Self { cluster: text("cluster"), policy: text("policy"), subjects, is_leaving: query.flag("leaving") })
     }
 
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn bindings_of_templates_are_found_by_their_names() {
         let filter = |query: &str| BindingFilter::parse(&Query::parse(query)).expect("a filter");
-        let some = filter("subject=Deployment/shop/web&subject=ClusterRole//system:view&subject=broken");
+        let some = filter("subject=Deployment/shop/web&subject=ClusterRole//system:view");
         assert_eq!(some.keys(true), Some(vec!["shop/web-deployment".to_owned()]));
         assert_eq!(some.keys(false), Some(vec!["system.view-clusterrole".to_owned()]));
         assert_eq!(filter("cluster=m1").keys(true), None);
@@ -135,8 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn too_many_subjects_are_refused() {
+    fn too_many_and_malformed_subjects_are_refused() {
         let many: Vec<String> = (0..=SUBJECTS_MAX).map(|number| format!("subject=Deployment/shop/w{number}")).collect();
         assert_eq!(BindingFilter::parse(&Query::parse(&many.join("&"))).expect_err("too many").code, 400);
+        assert_eq!(BindingFilter::parse(&Query::parse("subject=broken")).expect_err("no template").code, 400);
     }
 }
