@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use object::Object;
 use object::field::go_quote;
 use object::request::User;
 use object::request::user::service_account_user;
+use object::{Object, error_list};
 use serde_json::Value;
 
 use crate::rule::{ALL, PolicyRule, describe_missing, quote_list, rules_of, uncovered};
@@ -158,7 +158,7 @@ impl PolicyIndex {
                 Err(text) => missing_roles.push(text),
             }
         }
-        match aggregate_text(missing_roles) {
+        match error_list::joined(missing_roles) {
             text if text.is_empty() => AccessDecision::deny(""),
             text => AccessDecision::deny(format!("RBAC: {text}")),
         }
@@ -178,7 +178,7 @@ impl PolicyIndex {
         RulesReview {
             resource_rules: resource_rules.collect(),
             non_resource_rules: non_resource_rules.collect(),
-            evaluation_error: aggregate_text(missing_roles),
+            evaluation_error: error_list::joined(missing_roles),
         }
     }
 
@@ -204,7 +204,7 @@ impl PolicyIndex {
             describe_missing(&missing).join("\n")
         );
         if !missing_roles.is_empty() {
-            text.push_str(&format!("; resolution errors: [{}]", aggregate_text(missing_roles)));
+            text.push_str(&format!("; resolution errors: [{}]", error_list::joined(missing_roles)));
         }
         Err(text)
     }
@@ -352,20 +352,5 @@ impl BoundSubject {
     fn describe(&self) -> String {
         let subject = &self.binding.subjects[self.subject];
         format!("RBAC: allowed by {} to {}", self.binding.describe(), subject.text)
-    }
-}
-
-/// Joins errors the way Kubernetes does, each one once.
-fn aggregate_text(mut errors: Vec<String>) -> String {
-    let mut seen = Vec::new();
-    errors.retain(|e| {
-        let new = !seen.contains(e);
-        seen.push(e.clone());
-        new
-    });
-    match &errors[..] {
-        [] => String::new(),
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
     }
 }

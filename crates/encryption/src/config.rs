@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use object::error_list;
 use object::field::{FieldError, FieldPath};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -157,14 +158,10 @@ impl EncryptionConfiguration {
             return Err(ConfigError::Syntax(format!("{expected}, not {found}")));
         }
         let errors = config.validate();
-        match errors.len() {
-            0 => config.refuse_masked().map(|()| config),
-            1 => Err(ConfigError::Invalid(errors[0].to_string())),
-            _ => {
-                let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Err(ConfigError::Invalid(format!("[{}]", all.join(", "))))
-            }
+        if !errors.is_empty() {
+            return Err(ConfigError::Invalid(error_list::joined(errors)));
         }
+        config.refuse_masked().map(|()| config)
     }
 
     pub fn to_yaml(&self) -> Result<String, ConfigError> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::work::{ANNOTATION_TEMPLATE_UID, ManifestStatus, WorkStatus};
-use object::Object;
 use object::time::format_seconds;
+use object::{Object, error_list};
 use plane_metrics::AppliedObject;
 use reconcile::{Outcome as Next, ReconcileError, Regarding};
 
@@ -241,7 +241,7 @@ fn record_work(member: &Member, work: &Object, outcome: &Outcome) {
     let (namespace, name, cluster) = (work.namespace(), work.name(), &member.cluster);
     let recorder = &member.plane.recorders.execution;
     if !outcome.errors.is_empty() {
-        let errors = work_status::aggregate(&outcome.errors);
+        let errors = error_list::joined(&outcome.errors);
         let text = format!("Failed to sync work({namespace}/{name}) to cluster({cluster}), err: {errors}");
         recorder.warning(Regarding::from(work), "SyncFailed", text);
     } else if outcome.has_written {

@@ -9,7 +9,7 @@ use api::work::{
 };
 use cluster_client::{ClusterClient, Patch, ResourceRef, WriteOptions};
 use object::request::Subresource;
-use object::{Object, Status};
+use object::{Object, Status, error_list};
 use reconcile::commit::merge_difference;
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ pub fn set_applied(status: &mut WorkStatus, outcome: &Outcome, now: &str) {
         (true, _) if is_applied(status) && !outcome.has_written => return,
         (true, false) => ("True", "AppliedSuccessful", "Manifest has been successfully applied".to_owned()),
         (true, true) => ("True", "ReCreateSuccessful", "Manifest has been successfully applied".to_owned()),
-        (false, true) => ("False", "ReCreateFailed", aggregate(&outcome.errors)),
+        (false, true) => ("False", "ReCreateFailed", error_list::joined(&outcome.errors)),
         (false, false) => ("False", "AppliedFailed", failure(outcome)),
     };
     set_condition(&mut status.conditions, condition(CONDITION_APPLIED, value, reason, &message, now));
@@ -93,21 +93,7 @@ pub fn set_applied(status: &mut WorkStatus, outcome: &Outcome, now: &str) {
 
 fn failure(outcome: &Outcome) -> String {
     let Outcome { applied, manifests, errors, .. } = outcome;
-    format!("Failed to apply all manifests ({applied}/{manifests}): {}", aggregate(errors))
-}
-
-/// Several errors as one text, in the form Kubernetes' own libraries give them.
-pub fn aggregate(errors: &[String]) -> String {
-    let mut seen: Vec<&str> = Vec::new();
-    for error in errors {
-        if !seen.contains(&error.as_str()) {
-            seen.push(error);
-        }
-    }
-    match seen.as_slice() {
-        [one] => (*one).to_owned(),
-        several => format!("[{}]", several.join(", ")),
-    }
+    format!("Failed to apply all manifests ({applied}/{manifests}): {}", error_list::joined(errors))
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str, now: &str) -> Condition {

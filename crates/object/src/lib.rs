@@ -4,6 +4,7 @@ pub mod builtin;
 pub mod conditions;
 pub mod depth;
 pub mod duration;
+pub mod error_list;
 pub mod field;
 pub mod gvk;
 mod head;

@@ -9,7 +9,7 @@ use api::work::{BindingSpec, TargetCluster, WORKS};
 use cluster_client::{Patch, ResourceRef, WriteOptions};
 use futures::StreamExt;
 use futures::stream;
-use object::{Object, Status};
+use object::{Object, Status, error_list};
 use propagation::overrides::{Considered, Verdict};
 use propagation::works::ownership::{is_made_by, named_bindings};
 use propagation::works::{self, BindingRef, WorkChange};
@@ -17,8 +17,8 @@ use reconcile::{ObjectKey, Outcome, ReconcileError};
 
 use crate::bindings::{check_scope, mirror_of, title};
 use crate::plane::FIELD_MANAGER;
+use crate::work::Context;
 use crate::work::plan::{DeliveryFacts, DeliveryPlan, PlannedWork, TargetFacts, plan};
-use crate::work::{Context, joined};
 
 /// Works of one binding that are written at the same time.
 const WRITES_MAX: usize = 16;
@@ -203,7 +203,7 @@ impl Context {
             WorkError::Failed(text) => Some(text),
             WorkError::Conflict => None,
         });
-        let message = joined(texts.collect());
+        let message = error_list::joined(texts);
         recorder.warning(binding, "SyncWorkFailed", message.clone());
         recorder.warning(template, "SyncWorkFailed", message.clone());
         Err(ReconcileError::Other(message))

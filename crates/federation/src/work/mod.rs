@@ -12,7 +12,7 @@ use std::time::Instant;
 use api::names::cluster_of_execution_namespace;
 use api::work::BindingSpec;
 use cluster_client::{DeleteOptions, Patch, Preconditions, WriteOptions};
-use object::{Object, Status};
+use object::{Object, Status, error_list};
 use propagation::binding_scope::ScopeError;
 use propagation::works::{self, BindingRef};
 use reconcile::{Controller, Mirror, ObjectKey, Outcome, ReconcileError, Recorder, Source};
@@ -166,7 +166,7 @@ impl Context {
         }
         match errors.is_empty() {
             true => Ok(has_deleted),
-            false => Err(ReconcileError::Other(joined(errors))),
+            false => Err(ReconcileError::Other(error_list::joined(errors))),
         }
     }
 
@@ -230,16 +230,6 @@ impl Context {
             }
         }
         Ok(Outcome::Done)
-    }
-}
-
-/// Several errors as one text, each once, in the form of Kubernetes' error lists.
-fn joined(mut errors: Vec<String>) -> String {
-    let mut seen = std::collections::HashSet::new();
-    errors.retain(|error| seen.insert(error.clone()));
-    match errors.len() {
-        1 => errors.remove(0),
-        _ => format!("[{}]", errors.join(", ")),
     }
 }
 

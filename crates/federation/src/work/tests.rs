@@ -434,11 +434,3 @@ async fn works_not_yet_seen_in_the_watch_are_updated_and_deleted_with_their_bind
     stage.api.hold_watches(None);
     until("the watch has caught up", || async { (plane.works.own_writes() == 0).then_some(()) }).await;
 }
-
-#[test]
-fn errors_are_joined_and_deduplicated() {
-    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    assert_eq!(joined(texts(&["a"])), "a");
-    assert_eq!(joined(texts(&["a", "a"])), "a");
-    assert_eq!(joined(texts(&["a", "b", "a"])), "[a, b]");
-}

@@ -18,7 +18,7 @@ mod works;
 pub use bindings::changes_reference;
 
 use kinds::strategies::defaults::{map_at, set_absent, set_empty_str};
-use object::{FieldError, GroupResource, Object};
+use object::{FieldError, GroupResource, Object, error_list};
 
 pub use interpreters::customization_problem;
 pub use placement::field_selector;
@@ -112,9 +112,9 @@ pub fn mutate(write: &Write<'_>, object: &mut Object, fresh_id: &dyn Fn() -> Str
 /// Asks the validating webhook of the resource, if it has one. Customizations and quotas need more than the object: see
 /// [`customization_problem`] and [`crate::quota`].
 pub fn validate(write: &Write<'_>, object: &Object, settings: &RuleSettings) -> Result<(), Denial> {
-    let refuse = |webhook: &'static str, errors: Vec<FieldError>| match aggregate(&errors) {
-        Some(message) => Err(Denial::forbidden(webhook, message)),
-        None => Ok(()),
+    let refuse = |webhook: &'static str, errors: Vec<FieldError>| match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Denial::forbidden(webhook, error_list::joined(errors))),
     };
     match (write.resource.group.as_str(), write.resource.resource.as_str()) {
         (policy::GROUP, "propagationpolicies") => {
@@ -188,21 +188,6 @@ pub fn no_effect_warning(settings: &RuleSettings, write: &Write<'_>, object: &Ob
         _ => return None,
     };
     Some(format!("{what} is stored but has no effect yet"))
-}
-
-/// Errors as Go joins them: one as it is, several in brackets, none twice.
-fn aggregate(errors: &[FieldError]) -> Option<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match texts.len() {
-        0 => None,
-        1 => texts.pop(),
-        _ => Some(format!("[{}]", texts.join(", "))),
-    }
 }
 
 fn set_absent_id(object: &mut Object, label: &str, fresh_id: &dyn Fn() -> String) {
