@@ -11,7 +11,6 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use object::Object;
 use pki::tls::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust};
-use rustls::CertificateError;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -161,14 +160,7 @@ fn handshake_problem(error: &std::io::Error) -> String {
 }
 
 fn is_unknown_authority(error: &std::io::Error) -> bool {
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => true,
-        // rustls exposes the type of other errors of webpki only as a text.
-        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
-            other.to_string().contains("CaUsedAsEndEntity")
-        }
-        _ => false,
-    }
+    error.get_ref().and_then(|inner| inner.downcast_ref()).is_some_and(pki::tls::client::is_unknown_authority)
 }
 
 /// The identity of the server towards another one.

@@ -108,6 +108,18 @@ pub fn system_bundle() -> Result<Option<Vec<u8>>, PkiError> {
     read.map(Some).map_err(|error| PkiError::SystemBundle { path: place.display().to_string(), error })
 }
 
+/// Reports whether a server was refused because no trusted authority has signed its certificate. A self-signed certificate
+/// that is an authority itself counts too, which webpki reports with an error of its own.
+pub fn is_unknown_authority(error: &Error) -> bool {
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
+        Error::InvalidCertificate(CertificateError::Other(other)) => {
+            matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+        }
+        _ => false,
+    }
+}
+
 /// The client certificate, replaceable while connections are open; empty sends none.
 #[derive(Debug, Default)]
 pub struct ReloadableClientCert {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rustls::{ClientConnection, ServerConfig, ServerConnection};
 use rustls_pki_types::CertificateDer;
 
-use super::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust};
+use super::client::{ClientTls, ClientTlsOptions, ReloadableClientCert, ServerTrust, is_unknown_authority};
 use super::client_trust::ClientTrust;
 use super::server::{
     ClientCertificates, ProvidedCertificates, ReloadableCertResolver, ServingPair, TlsPolicy, server_config,
@@ -241,6 +241,42 @@ fn a_self_signed_server_that_is_its_own_bundle_is_accepted() {
     let config = Arc::new(server_config(resolver, ClientCertificates::Ignore).unwrap());
     let error = handshake(&ClientTls::build(trusting(&own)).unwrap(), "localhost", &config).err().unwrap();
     assert!(error.contains("not valid for"), "{error}");
+}
+
+/// The error with which a client that trusts `authority` refuses a server.
+fn refusal(authority: &CertificateAuthority, host: &str, config: &Arc<ServerConfig>) -> rustls::Error {
+    let tls = ClientTls::build(trusting(authority)).unwrap();
+    let mut client = ClientConnection::new(tls.config.clone(), tls.server_name_for(host).unwrap()).unwrap();
+    let mut server = ServerConnection::new(config.clone()).unwrap();
+    loop {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        server.read_tls(&mut bytes.as_slice()).unwrap();
+        server.process_new_packets().unwrap();
+        let mut bytes = Vec::new();
+        server.write_tls(&mut bytes).unwrap();
+        client.read_tls(&mut bytes.as_slice()).unwrap();
+        if let Err(error) = client.process_new_packets() {
+            return error;
+        }
+        assert!(client.is_handshaking(), "the server is accepted");
+    }
+}
+
+#[test]
+fn servers_that_no_trusted_authority_signed_are_distinguished_from_other_refusals() {
+    let (ours, theirs) = (authority("ours"), authority("theirs"));
+    let own = KeyedCertificate { certificate: theirs.certificate().clone(), key: theirs.key().clone() };
+    let resolver = Arc::new(ReloadableCertResolver::new(&own).unwrap());
+    let self_signed = Arc::new(server_config(resolver, ClientCertificates::Ignore).unwrap());
+    for (config, host, expected) in [
+        (&asking_server(&theirs).1, "localhost", true),
+        (&self_signed, "localhost", true),
+        (&asking_server(&ours).1, "elsewhere.test", false),
+    ] {
+        let error = refusal(&ours, host, config);
+        assert_eq!(is_unknown_authority(&error), expected, "{error}");
+    }
 }
 
 #[test]
