@@ -5,45 +5,12 @@ use jiff::Timestamp;
 use object::Object;
 use serde_json::{Map, Value, json};
 
+use super::counters::{AUTOSCALER, BUDGET, Counter, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET};
 use super::job::{self, is_before};
-use super::read::{Zero, int, list, text, write_int};
+use super::read::Zero::{Omitted, Written};
+use super::read::{int, list, text, write_int};
 use super::{Kind, load_balancer};
 use crate::operation::{InterpretResult, Operation};
-use Zero::{Omitted, Written};
-
-type Field = (&'static str, Zero);
-
-const DEPLOYMENT: &[Field] = &[
-    ("replicas", Omitted),
-    ("readyReplicas", Omitted),
-    ("updatedReplicas", Omitted),
-    ("availableReplicas", Omitted),
-    ("unavailableReplicas", Omitted),
-];
-const REPLICA_SET: &[Field] = &[("replicas", Written), ("readyReplicas", Omitted), ("availableReplicas", Omitted)];
-const DAEMON_SET: &[Field] = &[
-    ("currentNumberScheduled", Written),
-    ("desiredNumberScheduled", Written),
-    ("numberAvailable", Omitted),
-    ("numberMisscheduled", Written),
-    ("numberReady", Written),
-    ("updatedNumberScheduled", Omitted),
-    ("numberUnavailable", Omitted),
-];
-const STATEFUL_SET: &[Field] = &[
-    ("availableReplicas", Written),
-    ("currentReplicas", Omitted),
-    ("readyReplicas", Omitted),
-    ("replicas", Written),
-    ("updatedReplicas", Omitted),
-];
-const BUDGET: &[Field] = &[
-    ("currentHealthy", Written),
-    ("desiredHealthy", Written),
-    ("expectedPods", Written),
-    ("disruptionsAllowed", Written),
-];
-const AUTOSCALER: &[Field] = &[("currentReplicas", Omitted), ("desiredReplicas", Written)];
 
 /// In order of precedence: the first of these that any member reports is the phase of all.
 const POD_PHASES: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
@@ -100,15 +67,15 @@ enum Latest {
 fn replicated(
     object: &mut Object,
     items: &[AggregatedStatusItem],
-    fields: &[Field],
+    counters: &[Counter],
     latest: Latest,
 ) -> InterpretResult<()> {
     let generation = object.generation();
-    let mut totals = vec![0i64; fields.len()];
+    let mut totals = vec![0i64; counters.len()];
     let mut current = 0;
     for item in items {
         let Some(status) = &item.status else { continue };
-        for (total, (key, _)) in totals.iter_mut().zip(fields) {
+        for (total, (key, _)) in totals.iter_mut().zip(counters) {
             *total = total.saturating_add(int(status, key)?);
         }
         let member_generation = int(status, "generation")?;
@@ -119,7 +86,7 @@ fn replicated(
     }
     let observed = (current == items.len()).then_some(generation);
     let mut map = take_status(object);
-    for ((key, zero), total) in fields.iter().zip(totals) {
+    for ((key, zero), total) in counters.iter().zip(totals) {
         write_int(&mut map, key, total, *zero);
     }
     if let Some(observed) = observed {
@@ -143,14 +110,14 @@ fn put_status(object: &mut Object, map: Map<String, Value>) {
     }
 }
 
-fn sums<'a>(statuses: impl Iterator<Item = &'a Value>, fields: &[Field]) -> InterpretResult<Map<String, Value>> {
-    let mut totals = vec![0i64; fields.len()];
+fn sums<'a>(statuses: impl Iterator<Item = &'a Value>, counters: &[Counter]) -> InterpretResult<Map<String, Value>> {
+    let mut totals = vec![0i64; counters.len()];
     for status in statuses {
-        for (total, (key, _)) in totals.iter_mut().zip(fields) {
+        for (total, (key, _)) in totals.iter_mut().zip(counters) {
             *total = total.saturating_add(int(status, key)?);
         }
     }
-    let written = fields.iter().zip(totals).filter(|((_, zero), total)| *total != 0 || *zero == Written);
+    let written = counters.iter().zip(totals).filter(|((_, zero), total)| *total != 0 || *zero == Written);
     Ok(written.map(|((key, _), total)| ((*key).to_owned(), total.into())).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Rules for built-in kinds, read directly from the JSON tree.
 
 mod aggregate;
+mod counters;
 mod health;
 mod job;
 mod load_balancer;

@@ -5,51 +5,13 @@ use object::Object;
 use serde_json::{Map, Value};
 
 use super::Kind;
-use super::read::{Zero, int};
+use super::counters::{AUTOSCALER, BUDGET, Counter, DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET};
+use super::read::Zero::{Omitted, Written};
+use super::read::int;
 use crate::operation::{InterpretError, InterpretResult};
-use Zero::{Omitted, Written};
 
-type Field = (&'static str, Zero);
-
-const DEPLOYMENT: &[Field] = &[
-    ("replicas", Omitted),
-    ("updatedReplicas", Omitted),
-    ("readyReplicas", Omitted),
-    ("availableReplicas", Omitted),
-    ("unavailableReplicas", Omitted),
-    ("observedGeneration", Omitted),
-];
-const REPLICA_SET: &[Field] = &[
-    ("replicas", Written),
-    ("readyReplicas", Omitted),
-    ("availableReplicas", Omitted),
-    ("observedGeneration", Omitted),
-];
-const DAEMON_SET: &[Field] = &[
-    ("currentNumberScheduled", Written),
-    ("desiredNumberScheduled", Written),
-    ("numberAvailable", Omitted),
-    ("numberMisscheduled", Written),
-    ("numberReady", Written),
-    ("updatedNumberScheduled", Omitted),
-    ("numberUnavailable", Omitted),
-    ("observedGeneration", Omitted),
-];
-const STATEFUL_SET: &[Field] = &[
-    ("availableReplicas", Written),
-    ("currentReplicas", Omitted),
-    ("readyReplicas", Omitted),
-    ("replicas", Written),
-    ("updatedReplicas", Omitted),
-];
-const JOB: &[Field] = &[("active", Omitted), ("succeeded", Omitted), ("failed", Omitted)];
-const BUDGET: &[Field] = &[
-    ("disruptionsAllowed", Written),
-    ("expectedPods", Written),
-    ("desiredHealthy", Written),
-    ("currentHealthy", Written),
-];
-const AUTOSCALER: &[Field] = &[("currentReplicas", Omitted), ("desiredReplicas", Written)];
+const JOB: &[Counter] = &[("active", Omitted), ("succeeded", Omitted), ("failed", Omitted)];
+const OBSERVED_GENERATION: &[Counter] = &[("observedGeneration", Omitted)];
 
 /// `None` if there is nothing to report (yet).
 pub fn reflect(kind: Option<Kind>, object: &Object) -> InterpretResult<Option<Value>> {
@@ -62,16 +24,19 @@ pub fn reflect(kind: Option<Kind>, object: &Object) -> InterpretResult<Option<Va
         Some(Kind::Deployment) => {
             generations(object, &mut out)?;
             numbers(status, DEPLOYMENT, &mut out)?;
+            numbers(status, OBSERVED_GENERATION, &mut out)?;
             // An empty status has not been collected yet.
             return Ok((!out.is_empty()).then_some(Value::Object(out)));
         }
         Some(Kind::ReplicaSet) => {
             generations(object, &mut out)?;
             numbers(status, REPLICA_SET, &mut out)?;
+            numbers(status, OBSERVED_GENERATION, &mut out)?;
         }
         Some(Kind::DaemonSet) => {
             generations(object, &mut out)?;
             numbers(status, DAEMON_SET, &mut out)?;
+            numbers(status, OBSERVED_GENERATION, &mut out)?;
         }
         Some(Kind::StatefulSet) => {
             generations(object, &mut out)?;
@@ -117,8 +82,8 @@ fn generations(object: &Object, out: &mut Map<String, Value>) -> InterpretResult
     Ok(())
 }
 
-fn numbers(status: &Value, fields: &[Field], out: &mut Map<String, Value>) -> InterpretResult<()> {
-    for (key, zero) in fields {
+fn numbers(status: &Value, counters: &[Counter], out: &mut Map<String, Value>) -> InterpretResult<()> {
+    for (key, zero) in counters {
         let number = int(status, key)?;
         if number != 0 || *zero == Written {
             out.insert((*key).to_owned(), number.into());
