@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::remote::config::{BasicAuth, ClientCertificate, Credentials, Pem, RemoteConfig};
 use crate::remote::exec::ExecPlugin;
+use crate::remote::proxy;
 
 /// Larger files are not kubeconfigs.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -245,7 +246,7 @@ impl Kubeconfig {
         let server = cluster.server.clone();
         let proxy = cluster.proxy_url.clone().filter(|url| !url.is_empty());
         Ok(RemoteConfig {
-            proxy: proxy.or_else(|| proxy_from_environment(&server, |name| std::env::var(name).ok())),
+            proxy: proxy.or_else(|| proxy::url_from_environment(&server)),
             ca,
             insecure_skip_tls_verify: cluster.insecure_skip_tls_verify,
             tls_server_name: cluster.tls_server_name.clone().filter(|name| !name.is_empty()),
@@ -420,45 +421,6 @@ fn pem_of(data: &Option<String>, file: &Option<PathBuf>, field: &'static str) ->
         }
         (None, Some(path)) => Ok(Some(Pem::File(path.clone()))),
         (None, None) => Ok(None),
-    }
-}
-
-/// The proxy from `HTTPS_PROXY` (or `HTTP_PROXY`) for the server, unless `NO_PROXY` excludes it.
-fn proxy_from_environment(server: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let set = |names: [&str; 2]| names.iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
-    let uri: http::Uri = server.parse().ok()?;
-    let host = uri.host()?.trim_matches(['[', ']']).to_ascii_lowercase();
-    let proxy = match uri.scheme_str() {
-        Some("https") => set(["HTTPS_PROXY", "https_proxy"])?,
-        _ => set(["HTTP_PROXY", "http_proxy"])?,
-    };
-    let address = host.parse::<std::net::IpAddr>().ok();
-    if host == "localhost" || address.is_some_and(|a| a.is_loopback()) {
-        return None;
-    }
-    let excepted = |rule: &str| {
-        let rule = rule.trim().to_ascii_lowercase();
-        let suffix = rule.trim_start_matches('.');
-        rule == "*"
-            || (!suffix.is_empty() && (host == suffix || host.ends_with(&format!(".{suffix}"))))
-            || address.is_some_and(|a| in_network(a, &rule))
-    };
-    let none = set(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    if none.split(',').any(excepted) {
-        return None;
-    }
-    Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
-}
-
-/// Reports whether the address is in a network like `10.0.0.0/8`.
-fn in_network(address: std::net::IpAddr, network: &str) -> bool {
-    use std::net::IpAddr::{V4, V6};
-    let Some((base, bits)) = network.split_once('/') else { return false };
-    let (Ok(base), Ok(bits)) = (base.parse(), bits.parse::<u32>()) else { return false };
-    match (address, base) {
-        (V4(a), V4(b)) if bits <= 32 => (a.to_bits() ^ b.to_bits()).checked_shr(32 - bits).unwrap_or(0) == 0,
-        (V6(a), V6(b)) if bits <= 128 => (a.to_bits() ^ b.to_bits()).checked_shr(128 - bits).unwrap_or(0) == 0,
-        _ => false,
     }
 }
 

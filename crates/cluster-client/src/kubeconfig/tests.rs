@@ -84,22 +84,3 @@ fn invalid_kubeconfigs_are_rejected_with_the_reason() {
     check("a: [b", "is not a kubeconfig");
     check("current-context: c\ncontexts:\n- name: c\n  context: {cluster: k}\n", "no cluster \"k\"");
 }
-
-#[test]
-fn the_proxy_of_the_environment_is_used_unless_excluded() {
-    let check = |server: &str, no_proxy: &str, expected: Option<&str>| {
-        let variable = |name: &str| match name {
-            "HTTPS_PROXY" => Some("proxy:3128".to_owned()),
-            "NO_PROXY" => Some(no_proxy.to_owned()),
-            _ => None,
-        };
-        assert_eq!(proxy_from_environment(server, variable).as_deref(), expected, "{server} without {no_proxy}");
-    };
-    check("https://api.example.com:6443", "", Some("http://proxy:3128"));
-    check("https://api.example.com:6443", "x,.example.com", None);
-    check("https://api.example.com", "ample.com", Some("http://proxy:3128"));
-    check("https://10.1.2.3", "10.0.0.0/8", None);
-    check("https://11.1.2.3", "10.0.0.0/8", Some("http://proxy:3128"));
-    check("https://127.0.0.1:5443", "", None);
-    check("http://api.example.com", "", None);
-}

@@ -41,10 +41,18 @@ pub struct Connector {
 pub struct ConnectSettings {
     pub tls: TlsConnector,
     pub server_name: Option<ServerName<'static>>,
-    pub proxy: Option<Proxy>,
+    pub proxy: ProxyChoice,
     pub dialer: Option<Dialer>,
     pub addresses: AddressPolicy,
     pub gate: Option<Gate>,
+}
+
+/// The proxy of connections.
+pub enum ProxyChoice {
+    Direct,
+    Fixed(Proxy),
+    /// The one that the environment names for the server, with HTTPS only.
+    Environment,
 }
 
 /// Opens connections to servers that cannot be dialed directly. TLS and credentials stay end to end.
@@ -84,8 +92,8 @@ impl ConnectSettings {
             tls: TlsConnector::from(Arc::new(tls)),
             server_name: name.map_err(ConnectError::ServerName)?,
             proxy: match &config.proxy {
-                Some(url) => Some(Proxy::parse(url)?.with_headers(&config.proxy_headers)?),
-                None => None,
+                Some(url) => ProxyChoice::Fixed(Proxy::parse(url)?.with_headers(&config.proxy_headers)?),
+                None => ProxyChoice::Direct,
             },
             dialer: config.dialer.clone(),
             addresses: config.addresses,
@@ -157,7 +165,16 @@ impl Service<Uri> for Connector {
 
 async fn open(settings: &ConnectSettings, uri: &Uri) -> io::Result<Opened> {
     let (host, port) = host_and_port(uri)?;
-    let stream: Box<dyn Stream> = match (&settings.dialer, &settings.proxy) {
+    let named;
+    let proxy = match &settings.proxy {
+        ProxyChoice::Direct => None,
+        ProxyChoice::Fixed(proxy) => Some(proxy),
+        ProxyChoice::Environment => {
+            named = Proxy::of_environment(uri).map_err(io::Error::other)?;
+            named.as_ref()
+        }
+    };
+    let stream: Box<dyn Stream> = match (&settings.dialer, proxy) {
         (Some(Dialer(dial)), _) => dial().await?,
         (None, Some(proxy)) => proxy.tunnel(settings.addresses, host, port).await?,
         (None, None) => Box::new(settings.addresses.open_tcp(host, port).await?),

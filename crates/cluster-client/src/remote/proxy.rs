@@ -1,6 +1,7 @@
 //! Tunnels through HTTP, HTTPS and SOCKS5 proxies.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -50,6 +51,12 @@ pub enum ProxyError {
 }
 
 impl Proxy {
+    /// The proxy that the environment names for a server with HTTPS.
+    pub fn of_environment(server: &Uri) -> Result<Option<Self>, ProxyError> {
+        let url = (server.scheme_str() == Some("https")).then(|| url_from_environment(&server.to_string())).flatten();
+        url.map(|url| Self::parse(&url)).transpose()
+    }
+
     pub fn parse(url: &str) -> Result<Self, ProxyError> {
         let (scheme, rest) = url.split_once("://").ok_or(ProxyError::NotUrl)?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -181,4 +188,74 @@ async fn read_answer(stream: &mut Box<dyn Stream>) -> io::Result<String> {
         answer.push(stream.read_u8().await?);
     }
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The proxy from `HTTPS_PROXY` (or `HTTP_PROXY`) for the server, unless `NO_PROXY` excludes it.
+pub fn url_from_environment(server: &str) -> Option<String> {
+    url_from(server, |name| std::env::var(name).ok())
+}
+
+fn url_from(server: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let set = |names: [&str; 2]| names.iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
+    let uri: Uri = server.parse().ok()?;
+    let host = uri.host()?.trim_matches(['[', ']']).to_ascii_lowercase();
+    let proxy = match uri.scheme_str() {
+        Some("https") => set(["HTTPS_PROXY", "https_proxy"])?,
+        _ => set(["HTTP_PROXY", "http_proxy"])?,
+    };
+    let address = host.parse::<IpAddr>().ok();
+    if host == "localhost" || address.is_some_and(|a| a.is_loopback()) {
+        return None;
+    }
+    let excepted = |rule: &str| {
+        let rule = rule.trim().to_ascii_lowercase();
+        let suffix = rule.trim_start_matches('.');
+        rule == "*"
+            || (!suffix.is_empty() && (host == suffix || host.ends_with(&format!(".{suffix}"))))
+            || address.is_some_and(|a| in_network(a, &rule))
+    };
+    let none = set(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    if none.split(',').any(excepted) {
+        return None;
+    }
+    Some(if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
+}
+
+/// Reports whether the address is in a network like `10.0.0.0/8`.
+fn in_network(address: IpAddr, network: &str) -> bool {
+    use IpAddr::{V4, V6};
+    let Some((base, bits)) = network.split_once('/') else { return false };
+    let (Ok(base), Ok(bits)) = (base.parse(), bits.parse::<u32>()) else { return false };
+    match (address, base) {
+        (V4(a), V4(b)) if bits <= 32 => (a.to_bits() ^ b.to_bits()).checked_shr(32 - bits).unwrap_or(0) == 0,
+        (V6(a), V6(b)) if bits <= 128 => (a.to_bits() ^ b.to_bits()).checked_shr(128 - bits).unwrap_or(0) == 0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxy_of_the_environment_is_used_unless_excluded() {
+        let check = |server: &str, no_proxy: &str, expected: Option<&str>| {
+            let variable = |name: &str| match name {
+                "HTTPS_PROXY" => Some("proxy:3128".to_owned()),
+                "NO_PROXY" => Some(no_proxy.to_owned()),
+                _ => None,
+            };
+            assert_eq!(url_from(server, variable).as_deref(), expected, "{server} without {no_proxy}");
+        };
+        check("https://api.example.com:6443", "", Some("http://proxy:3128"));
+        check("https://api.example.com:6443", "x,.example.com", None);
+        check("https://api.example.com", "ample.com", Some("http://proxy:3128"));
+        check("https://10.1.2.3", "10.0.0.0/8", None);
+        check("https://11.1.2.3", "10.0.0.0/8", Some("http://proxy:3128"));
+        check("https://127.0.0.1:5443", "", None);
+        check("http://api.example.com", "", None);
+        check("https://internal.example/v2/", "internal.example, .corp", None);
+        check("https://x.corp", "internal.example, .corp", None);
+        check("https://notinternal.example", "internal.example, .corp", Some("http://proxy:3128"));
+    }
 }

@@ -5,7 +5,6 @@ mod catalog;
 mod remote;
 #[cfg(test)]
 mod tests;
-mod transport;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,18 +12,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster_client::remote::addresses::AddressPolicy;
+use cluster_client::remote::connect::{ConnectSettings, Connector, ProxyChoice};
+use cluster_client::remote::tls::{Trust, client_config};
 use http::header::{AUTHORIZATION, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
+use tokio_rustls::TlsConnector;
 
 pub use remote::{Remote, Upload};
 
 use crate::name::{Reference, Repository};
+use crate::said;
 use auth::{Challenge, Credentials, Token};
-use transport::Connector;
 
 /// Until an answer begins; bodies may take longer.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
@@ -80,8 +83,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(options: &ClientOptions) -> Result<Arc<Self>, ClientError> {
-        let connector = Connector::new(options)?;
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector(options)?);
         Ok(Arc::new(Self {
             http,
             credentials: Credentials::find(),
@@ -256,6 +258,27 @@ fn resolve(base: &Uri, target: &str) -> String {
         let dir = base.path().rsplit_once('/').map_or("", |(dir, _)| dir);
         format!("{scheme}://{authority}{dir}/{target}")
     }
+}
+
+fn connector(options: &ClientOptions) -> Result<Connector, ClientError> {
+    let trust = match (options.insecure, &options.ca_file) {
+        (true, _) => Trust::Anyone,
+        (false, Some(file)) => {
+            Trust::Roots(std::fs::read(file).map_err(|error| ClientError::Tls(format!("{}: {error}", file.display())))?)
+        }
+        (false, None) => Trust::System,
+    };
+    let mut tls = client_config(trust, Arc::default()).map_err(|error| ClientError::Tls(said(&error)))?;
+    // One connection for each blob in transfer, so that a slow one delays no other.
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Connector::new(ConnectSettings {
+        tls: TlsConnector::from(Arc::new(tls)),
+        server_name: None,
+        proxy: ProxyChoice::Environment,
+        dialer: None,
+        addresses: AddressPolicy::default(),
+        gate: None,
+    }))
 }
 
 /// Returns true when a registry is on this machine, so that plain HTTP is safe.
