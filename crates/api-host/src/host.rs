@@ -126,7 +126,6 @@ impl ApiHost<TcpListener> {
         let config =
             server_config(options, audit_webhook.clone(), (kinds, steps), &certificates, store.clone(), stop.clone())?;
         let server = Server::new(config);
-        server.registry.restrict_addresses(options.addresses);
         if let Some(webhook) = &audit_webhook {
             count_dropped_events(&server, webhook);
         }
@@ -350,6 +349,7 @@ fn server_config(
         limits: options.limits,
         version: options.version.clone(),
         event_ttl: options.event_ttl,
+        addresses: options.addresses,
         stop,
     })
 }

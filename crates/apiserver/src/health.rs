@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use http::Response;
 use object::query::Query;
+use store::Store;
 
 use crate::respond::{self, Body};
-use crate::server::Server;
+use crate::scope::HealthScope;
 
 /// A store that takes longer to answer is not healthy, as kube-apiserver has it.
 const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -49,15 +50,15 @@ pub trait HealthCheck: Send + Sync {
     fn check(&self) -> Option<Result<(), String>>;
 }
 
-pub async fn report(server: &Server, path: &str, query: &Query) -> Response<Body> {
+pub async fn report(scope: HealthScope<'_>, path: &str, query: &Query) -> Response<Body> {
     let path = path.trim_end_matches('/');
     let (endpoint, single) = match path[1..].split_once('/') {
         Some((endpoint, single)) => (endpoint, Some(single.to_owned())),
         None => (&path[1..], None),
     };
-    let engine = server.objects.store().engine();
-    let stored = store_check(server).await;
-    let mut checks = vec![("ping", Ok(())), ("log", server.audit.health())];
+    let engine = scope.store.engine();
+    let stored = store_check(&**scope.store).await;
+    let mut checks = vec![("ping", Ok(())), ("log", scope.audit.health())];
     if engine != STORE_CHECK {
         checks.push((engine, stored.clone()));
     }
@@ -67,13 +68,14 @@ pub async fn report(server: &Server, path: &str, query: &Query) -> Response<Body
     }
     // A server that is still starting is alive, but not ready.
     if endpoint != "livez" {
-        checks.push(("informer-sync", ready_check(server)));
-        checks.extend(server.health_checks().filter_map(|check| Some((check.name(), check.check()?))));
+        let ready = if scope.is_ready { Ok(()) } else { Err("the server is still starting".to_owned()) };
+        checks.push(("informer-sync", ready));
+        checks.extend(scope.checks.iter().filter_map(|check| Some((check.name(), check.check()?))));
     }
     checks.extend(START_CHECKS.iter().map(|name| (*name, Ok(()))));
     if endpoint == "readyz" {
-        let stopping = server.stop.is_cancelled();
-        checks.push(("shutdown", if stopping { Err("the server is shutting down".to_owned()) } else { Ok(()) }));
+        let running = if scope.is_stopping { Err("the server is shutting down".to_owned()) } else { Ok(()) };
+        checks.push(("shutdown", running));
     }
     if let Some(single) = single {
         return match checks.into_iter().find(|(name, _)| *name == single) {
@@ -107,8 +109,8 @@ pub async fn report(server: &Server, path: &str, query: &Query) -> Response<Body
     }
 }
 
-async fn store_check(server: &Server) -> Result<(), String> {
-    let asked = tokio::time::timeout(STORE_WAIT_MAX, server.objects.store().health()).await;
+async fn store_check(store: &dyn Store) -> Result<(), String> {
+    let asked = tokio::time::timeout(STORE_WAIT_MAX, store.health()).await;
     let problem = match asked {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => error.to_string(),
@@ -116,8 +118,4 @@ async fn store_check(server: &Server) -> Result<(), String> {
     };
     tracing::warn!(problem, "the store is not healthy");
     Err(problem)
-}
-
-fn ready_check(server: &Server) -> Result<(), String> {
-    if server.is_ready() { Ok(()) } else { Err("the server is still starting".to_owned()) }
 }

@@ -185,6 +185,7 @@ fn render_process(out: &mut String) {
 mod tests {
     use std::sync::Arc;
 
+    use cluster_client::remote::addresses::AddressPolicy;
     use http::Method;
     use tokio_util::sync::CancellationToken;
 
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn only_served_resources_become_labels() {
         let store = Arc::new(store::memory::Memory::new());
-        let served = ServedResources::new(store, kinds::builtin(), CancellationToken::new());
+        let served = ServedResources::new(store, kinds::builtin(), AddressPolicy::default(), CancellationToken::new());
         // Path, whether another server answers for it, and the labels of its resource.
         let cases = [
             ("/api/v1/namespaces/a/pods/b", false, "/v1/pods/"),

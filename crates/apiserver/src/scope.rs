@@ -5,11 +5,14 @@ use std::sync::Arc;
 use access::Action;
 use object::request::User;
 use object::{Object, Status};
+use store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{AdmissionScope, Attributes, Chain};
+use crate::audit::Audit;
 use crate::auth::Auth;
 use crate::context::Context;
+use crate::health::HealthCheck;
 use crate::limits::Limits;
 use crate::resources::Resources;
 use crate::respond::CompressedParts;
@@ -24,6 +27,15 @@ pub struct ReadScope<'a> {
     pub(crate) parts: &'a Arc<CompressedParts>,
     /// Ends watches when the server stops.
     pub(crate) stop: &'a CancellationToken,
+}
+
+/// The parts that health checks look at.
+pub struct HealthScope<'a> {
+    pub(crate) store: &'a Arc<dyn Store>,
+    pub(crate) audit: &'a Audit,
+    pub(crate) checks: &'a [Box<dyn HealthCheck>],
+    pub(crate) is_ready: bool,
+    pub(crate) is_stopping: bool,
 }
 
 /// The parts that writes use.

@@ -1,7 +1,7 @@
 //! Every resource the server answers for: built-in kinds, kinds native to the product, and whatever CRDs add or take away.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use cluster_client::remote::addresses::AddressPolicy;
@@ -100,19 +100,19 @@ pub struct ServedResources {
     caches: Mutex<HashMap<GroupResource, Arc<Cache>>>,
     fixed: Vec<Arc<Resource>>,
     snapshot: ArcSwap<Snapshot>,
-    /// The addresses that webhooks and APIServices may name; all until it is set.
-    addresses: OnceLock<AddressPolicy>,
+    /// The addresses that webhooks and APIServices may name.
+    addresses: AddressPolicy,
 }
 
 impl ServedResources {
-    pub fn new(store: Arc<dyn Store>, kinds: Vec<Kind>, stop: CancellationToken) -> Self {
+    pub fn new(store: Arc<dyn Store>, kinds: Vec<Kind>, addresses: AddressPolicy, stop: CancellationToken) -> Self {
         let mut registry = Self {
             store,
             stop,
             caches: Mutex::default(),
             fixed: Vec::new(),
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
-            addresses: OnceLock::new(),
+            addresses,
         };
         let fixed = kinds.into_iter().map(|kind| {
             let custom = Custom::of_own(&kind).map(Arc::new);
@@ -123,13 +123,8 @@ impl ServedResources {
         registry
     }
 
-    /// Restricts the addresses that webhooks and APIServices may name, once, before the first request.
-    pub fn restrict_addresses(&self, addresses: AddressPolicy) {
-        let _ = self.addresses.set(addresses);
-    }
-
     pub fn addresses(&self) -> AddressPolicy {
-        self.addresses.get().copied().unwrap_or_default()
+        self.addresses
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use access::Action;
+use cluster_client::remote::addresses::AddressPolicy;
 use kinds::Kind;
 use object::Status;
 use object::request::User;
@@ -31,10 +32,11 @@ use crate::mount::{Mount, RequestedNames};
 use crate::request::RequestInfo;
 use crate::resources::Resources;
 use crate::respond::CompressedParts;
-use crate::scope::{ReadScope, WriteScope};
+use crate::scope::{HealthScope, ReadScope, WriteScope};
 use crate::served_resources::ServedResources;
 use crate::storage::{EventLeases, Objects};
 use crate::subresource::ConnectHandler;
+use crate::verbs::Target;
 
 /// The configuration of a server.
 pub struct ServerConfig {
@@ -47,6 +49,8 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     pub version: Version,
     pub event_ttl: Duration,
+    /// The addresses that webhooks and APIServices may name.
+    pub addresses: AddressPolicy,
     pub stop: CancellationToken,
 }
 
@@ -60,6 +64,54 @@ pub struct Handlers {
     pub authenticators: Vec<Box<dyn RequestAuthenticator>>,
     /// Further checks of `/readyz` and `/healthz`.
     pub checks: Vec<Box<dyn HealthCheck>>,
+}
+
+/// The handlers of a server before any are installed.
+static NO_HANDLERS: Handlers = Handlers {
+    connect: Vec::new(),
+    extensions: Vec::new(),
+    groups: Vec::new(),
+    mounts: Vec::new(),
+    authenticators: Vec::new(),
+    checks: Vec::new(),
+};
+
+impl Handlers {
+    /// Returns the handler of connections to a resource or subresource.
+    pub fn connection(&self, target: &Target) -> Option<&dyn ConnectHandler> {
+        self.connect.iter().map(|handler| &**handler).find(|handler| handler.handles(target))
+    }
+
+    /// Returns the extension that answers a request.
+    pub fn extension(&self, path: &str, headers: &http::HeaderMap) -> Option<&dyn Extension> {
+        let mut extensions = self.extensions.iter().map(|extension| &**extension);
+        extensions.find(|extension| extension.handles(path) || extension.handles_page(path, headers))
+    }
+
+    /// Returns the handler of a group with changing resources.
+    pub fn dynamic_group(&self, name: &str) -> Option<&dyn DynamicGroup> {
+        self.groups.iter().map(|group| &**group).find(|group| group.group() == name)
+    }
+
+    /// Returns the mounted API that a path belongs to.
+    pub fn mount(&self, path: &str) -> Option<&dyn Mount> {
+        self.mounts.iter().map(|mount| &**mount).find(|mount| mount.handles(path))
+    }
+
+    /// Returns the path of a request to a name that belongs to a mounted API.
+    pub fn path_by_name(&self, names: &RequestedNames<'_>, path: &str) -> Result<Option<String>, Status> {
+        for mount in &self.mounts {
+            if let Some(path) = mount.path_by_name(names, path)? {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the error with which an extension rejects a request for a resource.
+    pub fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
+        self.extensions.iter().find_map(|extension| extension.rejection(info, headers))
+    }
 }
 
 pub struct Server {
@@ -92,7 +144,7 @@ impl Server {
         compressed_parts.clone().measure(&metrics.components);
         Arc::new(Self {
             objects: Objects::new(config.store.clone()),
-            registry: ServedResources::new(config.store, config.kinds, config.stop.clone()),
+            registry: ServedResources::new(config.store, config.kinds, config.addresses, config.stop.clone()),
             auth: config.auth,
             admission: config.admission,
             aggregator: config.aggregator,
@@ -123,6 +175,17 @@ impl Server {
         ReadScope { resources: self.resources(), limits: &self.limits, parts: &self.compressed_parts, stop: &self.stop }
     }
 
+    /// The parts that health checks look at.
+    pub fn health_scope(&self) -> HealthScope<'_> {
+        HealthScope {
+            store: self.objects.store(),
+            audit: &self.audit,
+            checks: &self.handlers().checks,
+            is_ready: self.is_ready(),
+            is_stopping: self.stop.is_cancelled(),
+        }
+    }
+
     /// The parts that writes use.
     pub fn write_scope(&self) -> WriteScope<'_> {
         WriteScope {
@@ -141,7 +204,7 @@ impl Server {
         headers: &http::HeaderMap,
         info: &RequestInfo,
     ) -> Result<Arc<User>, Status> {
-        self.auth.authenticate(self.resources(), self.authenticators(), peer, headers, info).await
+        self.auth.authenticate(self.resources(), &self.handlers().authenticators, peer, headers, info).await
     }
 
     /// 403 unless the user may send this request.
@@ -185,54 +248,14 @@ impl Server {
         assert!(self.handlers.set(handlers).is_ok(), "handlers are installed once");
     }
 
-    pub fn connect_handlers(&self) -> impl Iterator<Item = &dyn ConnectHandler> {
-        self.handlers.get().into_iter().flat_map(|handlers| &handlers.connect).map(|handler| &**handler)
-    }
-
-    fn authenticators(&self) -> &[Box<dyn RequestAuthenticator>] {
-        self.handlers.get().map(|handlers| &handlers.authenticators[..]).unwrap_or_default()
-    }
-
-    pub fn health_checks(&self) -> impl Iterator<Item = &dyn HealthCheck> {
-        self.handlers.get().into_iter().flat_map(|handlers| &handlers.checks).map(|check| &**check)
-    }
-
-    /// Returns the extension that answers a request.
-    pub fn extension(&self, path: &str, headers: &http::HeaderMap) -> Option<&dyn Extension> {
-        let mut extensions = self.handlers.get()?.extensions.iter().map(|extension| &**extension);
-        extensions.find(|extension| extension.handles(path) || extension.handles_page(path, headers))
-    }
-
-    /// Returns the handler of a group with changing resources.
-    pub fn dynamic_group(&self, name: &str) -> Option<&dyn DynamicGroup> {
-        self.dynamic_groups().find(|group| group.group() == name)
-    }
-
-    pub fn dynamic_groups(&self) -> impl Iterator<Item = &dyn DynamicGroup> {
-        self.handlers.get().into_iter().flat_map(|handlers| &handlers.groups).map(|group| &**group)
-    }
-
-    /// Returns the path of a request to a name that belongs to a mounted API.
-    pub fn path_by_name(&self, names: &RequestedNames<'_>, path: &str) -> Result<Option<String>, Status> {
-        for mount in self.handlers.get().into_iter().flat_map(|handlers| &handlers.mounts) {
-            if let Some(path) = mount.path_by_name(names, path)? {
-                return Ok(Some(path));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the mounted API that a path belongs to.
-    pub fn mount(&self, path: &str) -> Option<&dyn Mount> {
-        let mut mounts = self.handlers.get()?.mounts.iter().map(|mount| &**mount);
-        mounts.find(|mount| mount.handles(path))
+    pub fn handlers(&self) -> &Handlers {
+        self.handlers.get().unwrap_or(&NO_HANDLERS)
     }
 
     /// Returns the error with which an extension rejects a request for a resource. Where the object does not exist, it says so
     /// first, as clients expect.
     pub async fn rejection(&self, info: &RequestInfo, headers: &http::HeaderMap) -> Option<Status> {
-        let extensions = &self.handlers.get()?.extensions;
-        let rejection = extensions.iter().find_map(|extension| extension.rejection(info, headers))?;
+        let rejection = self.handlers().rejection(info, headers)?;
         Some(match self.missing(info).await {
             Some(missing) => Status { message: format!("{}: {}", missing.message, rejection.message), ..missing },
             None => rejection,

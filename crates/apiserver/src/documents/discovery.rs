@@ -12,7 +12,7 @@ use object::{GroupVersion, Status};
 use serde_json::{Value, json};
 
 use super::field_order::InOrder;
-use crate::dynamic_group::DynamicResource;
+use crate::dynamic_group::{DynamicGroup, DynamicResource};
 use crate::http::Incoming;
 use crate::respond::{self, Body, Encoding, Format};
 use crate::server::Server;
@@ -36,14 +36,14 @@ pub async fn serve(
         && !group.is_empty()
         && !server.registry.snapshot().serves_group(group)
         && !server.aggregator.groups().iter().any(|found| found.name == *group)
-        && server.dynamic_group(group).is_none()
+        && server.handlers().dynamic_group(group).is_none()
     {
         return Ok(respond::no_such_page());
     }
     let not_found = Status::resource_not_served;
     let mut groups = documents::groups(&kinds);
     groups.extend(server.aggregator.groups());
-    groups.extend(dynamic_groups(server, &groups));
+    groups.extend(dynamic_groups(&server.handlers().groups, &groups));
     documents::sort_groups(&mut groups);
     let document = match segments {
         ["api"] => documents::api_versions(&server.address()),
@@ -58,12 +58,11 @@ pub async fn serve(
             let found = groups.iter().find(|g| g.name == *group && !group.is_empty()).ok_or_else(not_found)?;
             documents::api_group(found)
         }
-        ["apis", group, version] if server.dynamic_group(group).is_some() => {
-            dynamic_resources(server, group, version).await.ok_or_else(not_found)?
+        ["apis", group, version] => match server.handlers().dynamic_group(group) {
+            Some(found) => dynamic_resources(found, version).await,
+            None => documents::api_resource_list(&kinds, &GroupVersion::new(*group, *version)),
         }
-        ["apis", group, version] => {
-            documents::api_resource_list(&kinds, &GroupVersion::new(*group, *version)).ok_or_else(not_found)?
-        }
+        .ok_or_else(not_found)?,
         _ => return Err(not_found()),
     };
     Ok(in_order(&document, format))
@@ -82,7 +81,13 @@ async fn aggregated(
         items.extend(server.aggregator.discovery(server.resources()).await);
         let mut all = groups.clone();
         all.extend(server.aggregator.groups());
-        items.extend(dynamic_groups(server, &all).iter().map(|group| dynamic_discovery(server, group)));
+        let handlers = server.handlers();
+        let listed = dynamic_groups(&handlers.groups, &all);
+        items.extend(
+            listed
+                .iter()
+                .filter_map(|group| Some(dynamic_discovery(group, &handlers.dynamic_group(&group.name)?.known()))),
+        );
     }
     let list = documents::group_discovery_list(items);
     let bytes = serde_json::to_string(&InOrder(&list)).map_err(Status::internal)?;
@@ -114,8 +119,8 @@ fn in_order(document: &Value, format: Format) -> Response<Body> {
 }
 
 /// Groups with changing resources that have some, unless another server answers for them.
-fn dynamic_groups(server: &Server, others: &[DiscoveryGroup]) -> Vec<DiscoveryGroup> {
-    let own = server.dynamic_groups().filter(|group| others.iter().all(|other| other.name != group.group()));
+fn dynamic_groups(handlers: &[Box<dyn DynamicGroup>], others: &[DiscoveryGroup]) -> Vec<DiscoveryGroup> {
+    let own = handlers.iter().filter(|group| others.iter().all(|other| other.name != group.group()));
     own.filter(|group| !group.known().is_empty())
         .map(|group| DiscoveryGroup {
             name: group.group().to_owned(),
@@ -126,8 +131,7 @@ fn dynamic_groups(server: &Server, others: &[DiscoveryGroup]) -> Vec<DiscoveryGr
 }
 
 /// `/apis/GROUP/VERSION` of such a group; `None` if nothing is served there.
-async fn dynamic_resources(server: &Server, group: &str, version: &str) -> Option<Value> {
-    let found = server.dynamic_group(group)?;
+async fn dynamic_resources(found: &dyn DynamicGroup, version: &str) -> Option<Value> {
     if !found.versions().contains(&version) {
         return None;
     }
@@ -137,20 +141,19 @@ async fn dynamic_resources(server: &Server, group: &str, version: &str) -> Optio
             "verbs": ["get"]})
     };
     let resources: Vec<Value> = resources.iter().map(entry).collect();
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
+    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{}/{version}", found.group()),
         "resources": resources}))
 }
 
 /// The same in the aggregated form: subresources under their resource.
-fn dynamic_discovery(server: &Server, group: &DiscoveryGroup) -> Value {
-    let known = server.dynamic_group(&group.name).map(|found| found.known()).unwrap_or_default();
+fn dynamic_discovery(group: &DiscoveryGroup, known: &[DynamicResource]) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
         .map(|version| {
             let kind = |kind: &str| json!({"group": group.name, "version": version, "kind": kind});
             let mut resources: BTreeMap<&str, Value> = BTreeMap::new();
-            for found in &known {
+            for found in known {
                 let (resource, subresource) = found.name.split_once('/').unwrap_or((&found.name, ""));
                 let scope = if found.namespaced { "Namespaced" } else { "Cluster" };
                 let entry = resources.entry(resource).or_insert_with(|| {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::http::Incoming;
 use crate::respond::{self, Body, Format};
+use crate::served_resources::ServedResources;
 use crate::server::Server;
 
 pub use openapi::OpenApiCache;
@@ -55,9 +56,11 @@ pub async fn serve(server: &Arc<Server>, incoming: &Incoming) -> Result<Response
     let path = incoming.info.path.trim_end_matches('/');
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     match segments[..] {
-        [] | [""] => Ok(respond::value(200, &paths(server))),
+        [] | [""] => Ok(respond::value(200, &paths(&server.registry))),
         ["version"] => Ok(respond::value(200, &server.version.document())),
-        ["healthz" | "livez" | "readyz", ..] => Ok(crate::health::report(server, path, &incoming.query).await),
+        ["healthz" | "livez" | "readyz", ..] => {
+            Ok(crate::health::report(server.health_scope(), path, &incoming.query).await)
+        }
         ["metrics"] => Ok(metrics(server).await),
         ["api" | "apis", ..] => {
             let format = Format::for_discovery(&incoming.headers, incoming.query.flag("pretty"));
@@ -75,9 +78,9 @@ pub async fn metrics(server: &Arc<Server>) -> Response<Body> {
     respond::text(200, "text/plain; version=0.0.4; charset=utf-8", text)
 }
 
-fn paths(server: &Server) -> Value {
+fn paths(registry: &ServedResources) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
-    let snapshot = server.registry.snapshot();
+    let snapshot = registry.snapshot();
     for resource in &snapshot.ordered {
         let gvk = &resource.kind.gvk;
         if !gvk.group.is_empty() {

@@ -26,7 +26,7 @@ use crate::metrics::RequestLabels;
 use crate::mount::{MountRequest, RequestedNames};
 use crate::request::RequestInfo;
 use crate::respond::{self, Body};
-use crate::server::Server;
+use crate::server::{Handlers, Server};
 
 pub use body::RequestBody;
 pub use listen::{Listening, listen};
@@ -85,10 +85,10 @@ async fn answer(
     let started = std::time::Instant::now();
     let (mut parts, body) = request.into_parts();
     add_host(&mut parts);
-    let named = if known.is_none() { address_by_name(&server, &peer, &mut parts) } else { Ok(()) };
+    let named = if known.is_none() { address_by_name(server.handlers(), &peer, &mut parts) } else { Ok(()) };
     let accept = parts.headers.get(header::ACCEPT).cloned();
     let query_text = parts.uri.query().unwrap_or_default().to_owned();
-    let info = read_info(&server, &parts, &query_text);
+    let info = read_info(server.handlers(), &parts, &query_text);
     let record = server.audit.begin(&info, &parts.uri, &parts.headers, &peer);
     if !object::percent::is_whole(parts.uri.path()) {
         record.response_complete(400);
@@ -125,7 +125,7 @@ async fn answer(
     }
     response.headers_mut().insert("audit-id", record.id_header());
     let code = response.status().as_u16();
-    let is_elsewhere = server.dynamic_group(&info.group).is_some() || server.aggregator.serves(&info);
+    let is_elsewhere = server.handlers().dynamic_group(&info.group).is_some() || server.aggregator.serves(&info);
     let labels = RequestLabels::of(&server.registry, is_elsewhere, &info, code);
     server.metrics.finished(labels, started.elapsed());
     if let Some(user) = acting.get() {
@@ -169,11 +169,11 @@ fn add_host(parts: &mut http::request::Parts) {
 }
 
 /// Gives a request to a name of a mounted API the path of that API.
-fn address_by_name(server: &Server, peer: &Peer, parts: &mut http::request::Parts) -> Result<(), Status> {
+fn address_by_name(handlers: &Handlers, peer: &Peer, parts: &mut http::request::Parts) -> Result<(), Status> {
     let header = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = parts.uri.authority().map(|authority| authority.as_str()).or(header);
     let names = RequestedNames { server_name: peer.server_name.as_deref(), host };
-    let Some(path) = server.path_by_name(&names, parts.uri.path())? else { return Ok(()) };
+    let Some(path) = handlers.path_by_name(&names, parts.uri.path())? else { return Ok(()) };
     let target = match parts.uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path,
@@ -183,14 +183,14 @@ fn address_by_name(server: &Server, peer: &Peer, parts: &mut http::request::Part
 }
 
 /// Reads the path and lets the handler of a connection classify it.
-fn read_info(server: &Server, parts: &http::request::Parts, query: &str) -> RequestInfo {
+fn read_info(handlers: &Handlers, parts: &http::request::Parts, query: &str) -> RequestInfo {
     let mut info = RequestInfo::parse(&parts.method, parts.uri.path(), query);
     info.long_running =
-        server.connect_handlers().find_map(|handler| handler.is_long_running(&parts.method, &info, query));
-    if server.extension(&info.path, &parts.headers).is_some_and(|extension| extension.is_long_running(&info.path)) {
+        handlers.connect.iter().find_map(|handler| handler.is_long_running(&parts.method, &info, query));
+    if handlers.extension(&info.path, &parts.headers).is_some_and(|extension| extension.is_long_running(&info.path)) {
         info.long_running = Some(true);
     }
-    if server.mount(&info.path).is_some() {
+    if handlers.mount(&info.path).is_some() {
         // The mounted API has its own limits.
         info.long_running = Some(true);
     }
@@ -206,7 +206,7 @@ async fn route(
     record: &Record,
     acting: &OnceLock<Arc<User>>,
 ) -> Result<Response<Body>, Status> {
-    let Some(mount) = server.mount(&incoming.info.path) else {
+    let Some(mount) = server.handlers().mount(&incoming.info.path) else {
         return authorize_and_serve(server, peer, known, incoming, record, acting).await;
     };
     let caller = match known {
@@ -235,7 +235,7 @@ async fn authorize_and_serve(
     acting: &OnceLock<Arc<User>>,
 ) -> Result<Response<Body>, Status> {
     let is_remote = known.is_none();
-    let extension = server.extension(&incoming.info.path, &incoming.headers);
+    let extension = server.handlers().extension(&incoming.info.path, &incoming.headers);
     let caller = match known {
         Some(user) => user,
         None => match server.authenticate(peer, &incoming.headers, &incoming.info).await {
@@ -312,7 +312,7 @@ async fn serve_in_slot(
 
 async fn dispatch(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     // Before resources: an extension may own the path of a group that this server does not have.
-    if let Some(extension) = server.extension(&incoming.info.path, &incoming.headers) {
+    if let Some(extension) = server.handlers().extension(&incoming.info.path, &incoming.headers) {
         return extension.serve(server, ExtensionRequest { incoming, user: ctx.user.clone() }).await;
     }
     if incoming.info.is_resource {

@@ -70,7 +70,7 @@ async fn answer(server: &Arc<Server>, paths: PlainPaths, request: &Request<Incom
         (&Method::GET | &Method::HEAD, "/metrics") => crate::documents::metrics(server).await,
         (&Method::GET | &Method::HEAD, path) => {
             let query = Query::parse(request.uri().query().unwrap_or_default());
-            crate::health::report(server, path, &query).await
+            crate::health::report(server.health_scope(), path, &query).await
         }
         _ => {
             let mut response = respond::text(405, "text/plain; charset=utf-8", "405 method not allowed\n");

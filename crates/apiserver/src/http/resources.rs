@@ -11,9 +11,10 @@ use super::Incoming;
 use crate::context::Context;
 use crate::decode::{self, BodyFormat};
 use crate::dynamic_group::DynamicRequest;
-use crate::limits::Reservation;
+use crate::limits::{Limits, Reservation};
 use crate::request::{Deletion, ListSelection, RequestInfo, parse_revision, patch_kind, write_options};
 use crate::respond::{self, Body, Format};
+use crate::scope::{ReadScope, WriteScope};
 use crate::served_resources::{Resource, ServedResources};
 use crate::server::Server;
 use crate::shape;
@@ -23,7 +24,7 @@ use crate::verbs::{self, Target};
 pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> Result<Response<Body>, Status> {
     let info = &incoming.info;
     let Some(resource) = server.registry.find(&info.group, &info.version, &info.resource) else {
-        let dynamic = server.dynamic_group(&info.group);
+        let dynamic = server.handlers().dynamic_group(&info.group);
         return match dynamic.filter(|group| group.versions().contains(&info.version.as_str())) {
             Some(group) => group.serve(server, DynamicRequest { incoming, user: ctx.user.clone() }).await,
             None => not_served(&server.registry, info),
@@ -35,7 +36,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
     }
     // Kinds that are not stored belong to their handler, which may read a path where others have subresources.
     if !resource.kind.stored
-        && let Some(handler) = server.connect_handlers().find(|handler| handler.handles(&target))
+        && let Some(handler) = server.handlers().connection(&target)
     {
         let request = subresource::ConnectRequest { target, incoming, user: ctx.user.clone() };
         return handler.connect(server, request).await;
@@ -77,7 +78,7 @@ pub async fn serve(server: &Arc<Server>, ctx: &Context, incoming: Incoming) -> R
             let watch = verbs::watch::watch_counted(server.read_scope(), &ctx.user, &target, &selection).await?;
             respond::watch_response(server.clone(), ctx.user.clone(), resource, watch, format)
         }
-        _ => write(server, ctx, &target, incoming, format).await,
+        _ => write(server.write_scope(), server.read_scope(), ctx, &target, incoming, format).await,
     }
 }
 
@@ -91,7 +92,8 @@ fn not_served(registry: &ServedResources, info: &RequestInfo) -> Result<Response
 }
 
 async fn write(
-    server: &Server,
+    writes: WriteScope<'_>,
+    reads: ReadScope<'_>,
     ctx: &Context,
     target: &Target,
     incoming: Incoming,
@@ -101,7 +103,7 @@ async fn write(
     let query = incoming.query;
     let content_type = incoming.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let verb = incoming.info.verb;
-    let _tree = reserve_tree(server, ctx, &incoming.body, content_type.as_deref())?;
+    let _tree = reserve_tree(reads.limits, ctx, &incoming.body, content_type.as_deref())?;
     let answer = match verb {
         Verb::Create | Verb::Update => {
             let kind = if verb == Verb::Create { "CreateOptions" } else { "UpdateOptions" };
@@ -110,31 +112,30 @@ async fn write(
             let decoded = decode::decode_as(&resource, &incoming.body.read().await?, body)?;
             let object = shape::read_object(ctx, &resource, decoded, options.field_validation.unwrap_or_default())?;
             if verb == Verb::Create {
-                verbs::create::create(server.write_scope(), ctx, target, object, &options).await?
+                verbs::create::create(writes, ctx, target, object, &options).await?
             } else {
-                verbs::update::replace(server.write_scope(), ctx, target, object, &options).await?
+                verbs::update::replace(writes, ctx, target, object, &options).await?
             }
         }
         Verb::Patch => {
             let options = write_options(&query, "PatchOptions")?;
             let kind = patch_kind(content_type.as_deref(), &query)?;
             let body = incoming.body.read().await?;
-            verbs::patch::patch(server.write_scope(), ctx, target, kind, &body, &options).await?
+            verbs::patch::patch(writes, ctx, target, kind, &body, &options).await?
         }
         Verb::Delete => {
             let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            verbs::delete::delete(server.write_scope(), ctx, target, &deletion).await?
+            verbs::delete::delete(writes, ctx, target, &deletion).await?
         }
         Verb::DeleteCollection => {
             let selection = ListSelection::parse(&query)?;
             let deletion = Deletion::parse(&query, delete_body(incoming.body, content_type.as_deref()).await?)?;
-            let listed =
-                verbs::delete::delete_collection(server.write_scope(), ctx, target, &selection, &deletion).await?;
-            return respond::list_response(server.read_scope(), &ctx.user, &resource, listed, format, None).await;
+            let listed = verbs::delete::delete_collection(writes, ctx, target, &selection, &deletion).await?;
+            return respond::list_response(reads, &ctx.user, &resource, listed, format, None).await;
         }
         other => return Err(Status::method_not_allowed(&resource.kind.group_resource(), other)),
     };
-    respond::object_response(server.resources(), &resource, answer, format).await
+    respond::object_response(reads.resources, &resource, answer, format).await
 }
 
 /// Trees from this size on are counted until the request has ended: others cost little more than their text, which is counted.
@@ -142,7 +143,7 @@ const TREE_COUNTED_FROM: usize = 4 << 20;
 
 /// Counts the tree of a body as memory of its user: many that wait for the storage or for webhooks exist at the same time.
 fn reserve_tree(
-    server: &Server,
+    limits: &Limits,
     ctx: &Context,
     body: &super::RequestBody,
     content_type: Option<&str>,
@@ -150,7 +151,7 @@ fn reserve_tree(
     let super::RequestBody::Whole(bytes) = body else { return Ok(None) };
     let format = BodyFormat::of_content_type(content_type).unwrap_or(BodyFormat::Json);
     let tree = decode::tree_bytes(bytes, format);
-    if tree < TREE_COUNTED_FROM { Ok(None) } else { server.reserve(&ctx.user, tree).map(Some) }
+    if tree < TREE_COUNTED_FROM { Ok(None) } else { limits.reserve(&ctx.user, tree).map(Some) }
 }
 
 /// The body of a delete is optional; an empty one leaves the options to the query.

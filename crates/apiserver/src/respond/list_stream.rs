@@ -225,6 +225,7 @@ impl Items {
 mod tests {
     use std::io::Read;
 
+    use cluster_client::remote::addresses::AddressPolicy;
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
     use object::request::User;
@@ -244,7 +245,12 @@ mod tests {
 
     impl Lists {
         fn new() -> Self {
-            let served = ServedResources::new(Arc::new(Memory::new()), kinds::builtin(), CancellationToken::new());
+            let served = ServedResources::new(
+                Arc::new(Memory::new()),
+                kinds::builtin(),
+                AddressPolicy::default(),
+                CancellationToken::new(),
+            );
             let resource = served.find("", "v1", "configmaps").expect("a built-in kind");
             let limits = Limits::new(LimitsConfig::default());
             Self { resource, parts: Arc::default(), limits, revision: 0 }

@@ -47,7 +47,7 @@ pub async fn serve(
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
     require_create(server.write_scope(), ctx, &incoming.info).await?;
-    let Some(handler) = server.connect_handlers().find(|handler| handler.handles(target)) else {
+    let Some(handler) = server.handlers().connection(target) else {
         let (resource, sub) = (&target.resource.kind.plural, Subresource::name_of(target.subresource.as_ref()));
         let text = format!(
             "{resource}/{sub}: nothing on this control plane runs pods; ask a member cluster through its proxy"

@@ -22,6 +22,7 @@ use apiserver::server::{Server, ServerConfig};
 use async_trait::async_trait;
 use base64::Engine;
 use bytes::Bytes;
+use cluster_client::remote::addresses::AddressPolicy;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
@@ -168,6 +169,7 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
+            addresses: AddressPolicy::default(),
             stop: CancellationToken::new(),
         });
         server.install(apiserver::server::Handlers { extensions, ..Default::default() });

@@ -15,6 +15,7 @@ use apiserver::documents::Version;
 use apiserver::http::{Peer, RequestBody, handle};
 use apiserver::limits::LimitsConfig;
 use apiserver::server::{Server, ServerConfig};
+use cluster_client::remote::addresses::AddressPolicy;
 use http::Request;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -132,6 +133,7 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
+            addresses: AddressPolicy::default(),
             stop: CancellationToken::new(),
         });
         server.set_ready();
