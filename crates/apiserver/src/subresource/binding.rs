@@ -14,7 +14,7 @@ use crate::managed;
 use crate::scope::WriteScope;
 use crate::served_resources::ServedResources;
 use crate::verbs::update::{self, Body, Change};
-use crate::verbs::{Answer, Target};
+use crate::verbs::{Answer, Target, check_uid};
 
 struct Bind<'a> {
     binding: Object,
@@ -44,13 +44,7 @@ impl Change for Bind<'_> {
     ) -> Result<Object, Status> {
         let resource = target.resource.kind.group_resource();
         let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
-        let uid = self.binding.uid();
-        if !uid.is_empty() && uid != current.uid() {
-            return refuse(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                current.uid()
-            ));
-        }
+        check_uid(target, self.binding.uid(), current)?;
         if current.is_deleting() {
             return refuse(format!("pod {} is being deleted, cannot be assigned to a host", target.name));
         }

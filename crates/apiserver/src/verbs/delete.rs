@@ -1,10 +1,10 @@
 //! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
 use object::request::{DeleteOptions, PropagationPolicy};
-use object::{GroupResource, Object, Status};
+use object::{Object, Status};
 
 use super::list::list;
-use super::write::attributes;
+use super::write::{attributes, uid_conflict};
 use super::{Answer, Target};
 use crate::admission::Operation;
 use crate::context::Context;
@@ -86,21 +86,19 @@ pub async fn remove(
 }
 
 fn check_preconditions(target: &Target, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    let resource: GroupResource = target.resource.kind.group_resource();
-    let refuse = |detail: String| Err(Status::conflict(&resource, &target.name, detail));
     if let Some(uid) = &options.preconditions.uid
         && uid != object.uid()
     {
-        let current = object.uid();
-        return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"));
+        return Err(uid_conflict(target, uid, object));
     }
     if let Some(wanted) = &options.preconditions.resource_version
         && wanted != object.resource_version()
     {
         let current = object.resource_version();
-        return refuse(format!(
+        let detail = format!(
             "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {current}"
-        ));
+        );
+        return Err(Status::conflict(&target.resource.kind.group_resource(), &target.name, detail));
     }
     Ok(())
 }

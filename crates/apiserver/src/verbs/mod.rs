@@ -24,7 +24,7 @@ use crate::scope::WriteScope;
 use crate::served_resources::Resource;
 use crate::storage::Stored;
 
-pub use write::attributes;
+pub use write::{attributes, check_uid};
 
 /// The resolved target of a request.
 #[derive(Clone)]

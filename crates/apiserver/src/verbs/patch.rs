@@ -5,6 +5,7 @@ use object::{FieldError, FieldPath, GroupKind, Object, Status, patch, schema};
 use serde_json::Value;
 
 use super::update::{self, Change, keep_outside_subresource};
+use super::write::{check_uid, place_in_namespace};
 use super::{Answer, Target, create};
 use crate::context::Context;
 use crate::decode::{self, BodyFormat, Decoded, Findings};
@@ -163,14 +164,7 @@ fn check_same(target: &Target, patched: &Object, current: &Object) -> Result<(),
     if patched.resource_version() != current.resource_version() && !patched.resource_version().is_empty() {
         return Err(Status::stale(&resource, &target.name));
     }
-    if patched.uid() != current.uid() && !patched.uid().is_empty() {
-        let detail = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            patched.uid(),
-            current.uid()
-        );
-        return Err(Status::conflict(&resource, &target.name, detail));
-    }
+    check_uid(target, patched.uid(), current)?;
     if patched.name() != current.name() {
         let (name, url) = (patched.name(), current.name());
         return Err(Status::bad_request(format!(
@@ -251,7 +245,7 @@ fn read_applied(target: &Target, body: Value) -> Result<Object, Status> {
         }
         _ => {}
     }
-    super::write::place_in_namespace(target, &mut object)?;
+    place_in_namespace(target, &mut object)?;
     Ok(object)
 }
 

@@ -12,7 +12,8 @@ use object::{FieldError, FieldPath, GroupKind, Object, Status};
 use serde_json::Value;
 
 use super::write::{
-    attributes, copy, counts_generation, keep_system_fields, options_value, refuse_invalid, spec_differs,
+    attributes, check_uid, copy, counts_generation, keep_system_fields, options_value, place_in_namespace,
+    refuse_invalid, spec_differs,
 };
 use super::{Answer, Target, create};
 use crate::admission::{Attributes, Operation};
@@ -109,7 +110,7 @@ pub async fn replace(
         )));
     }
     let mut object = object;
-    super::write::place_in_namespace(target, &mut object)?;
+    place_in_namespace(target, &mut object)?;
     let strategy = &target.resource.kind.strategy;
     if object.resource_version().is_empty() && !strategy.allows_unconditional_update() {
         scope.objects.get(&target.key()).await?.ok_or_else(|| target.not_found())?;
@@ -335,19 +336,13 @@ fn check_pod_part(
 
 /// Checks that resourceVersion and uid, where given, are those of the stored object.
 fn check_identity(target: &Target, new: &mut Object, current: &Object) -> Result<(), Status> {
-    let resource = target.resource.kind.group_resource();
     let revision = new.resource_version();
     if revision.is_empty() || revision == "0" {
         new.remove(&["metadata", "resourceVersion"]);
     } else if revision != current.resource_version() {
-        return Err(Status::stale(&resource, &target.name));
+        return Err(Status::stale(&target.resource.kind.group_resource(), &target.name));
     }
-    if !new.uid().is_empty() && new.uid() != current.uid() {
-        let detail =
-            format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid(), current.uid());
-        return Err(Status::conflict(&resource, &target.name, detail));
-    }
-    Ok(())
+    check_uid(target, new.uid(), current)
 }
 
 /// A write to a subresource only touches its own part.

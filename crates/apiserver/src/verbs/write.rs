@@ -79,6 +79,16 @@ pub fn counts_generation(resource: &Resource) -> bool {
     resource.custom.is_some() || resource.kind.strategy.counts_generation()
 }
 
+/// Refuses a write that is meant for another object of the same name. An empty `uid` means any object.
+pub fn check_uid(target: &Target, uid: &str, current: &Object) -> Result<(), Status> {
+    if uid.is_empty() || uid == current.uid() { Ok(()) } else { Err(uid_conflict(target, uid, current)) }
+}
+
+pub fn uid_conflict(target: &Target, uid: &str, current: &Object) -> Status {
+    let detail = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.uid());
+    Status::conflict(&target.resource.kind.group_resource(), &target.name, detail)
+}
+
 /// Restores the metadata that a client cannot change.
 pub fn keep_system_fields(new: &mut Object, old: &Object) {
     for field in
