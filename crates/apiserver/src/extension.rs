@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Method, Response};
 use object::Status;
 use object::request::User;
 
@@ -20,6 +20,13 @@ pub const EXTENSIONS_PATH: &str = "/flotilla/";
 pub struct ExtensionRequest {
     pub incoming: Incoming,
     pub user: Arc<User>,
+}
+
+impl ExtensionRequest {
+    /// Refuses other methods with a text that says how the path is used.
+    pub fn check_method(&self, method: &Method, usage: &str) -> Result<(), Status> {
+        if self.incoming.method == *method { Ok(()) } else { Err(Status::new(405, "MethodNotAllowed", usage)) }
+    }
 }
 
 /// Answers for some paths.

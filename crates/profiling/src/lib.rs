@@ -44,9 +44,7 @@ impl Extension for ProfileEndpoint {
     }
 
     async fn serve(&self, _: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read profiles with GET"));
-        }
+        request.check_method(&Method::GET, "read profiles with GET")?;
         match request.incoming.info.path.trim_end_matches('/') {
             INDEX => Ok(respond::text(200, "text/plain; charset=utf-8", INDEX_TEXT)),
             CPU => cpu_profile(duration(request.incoming.query.get("seconds"))?).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiserver::activity::{ActivityFilter, ENTRIES_MAX};
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use http::{Method, Response};
 use object::Status;
 use serde_json::json;
 
-const PATH: &str = "v1alpha1/audit";
+const PATH: &str = "/flotilla/v1alpha1/audit";
 const PAGE: usize = 500;
 
 /// The audit page of the console. Entries name users and objects of all namespaces, so that only callers who may `get` the
@@ -21,13 +21,11 @@ pub struct RecentActivity;
 #[async_trait]
 impl Extension for RecentActivity {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read the audit entries with GET"));
-        }
+        request.check_method(&Method::GET, "read the audit entries with GET")?;
         let query = &request.incoming.query;
         let text = |key: &str| query.get(key).unwrap_or_default().to_owned();
         let limit = match query.get("limit").unwrap_or_default() {

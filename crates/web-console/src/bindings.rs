@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use api::work::{CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS};
 use apiserver::cache::Entry;
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::{ListSelection, RequestInfo};
 use apiserver::respond::{self, Body};
 use apiserver::served_resources::Resource;
@@ -29,10 +29,10 @@ use crate::bindings::failovers::Failovers;
 use crate::bindings::filter::BindingFilter;
 use crate::bindings::flows::{FlowGrouping, ReplicaFlows};
 
-const OBJECTS: &str = "v1alpha1/bindings";
-const SUMMARY: &str = "v1alpha1/bindings/summary";
-const FAILOVERS: &str = "v1alpha1/bindings/failovers";
-const FLOWS: &str = "v1alpha1/bindings/flows";
+const OBJECTS: &str = "/flotilla/v1alpha1/bindings";
+const SUMMARY: &str = "/flotilla/v1alpha1/bindings/summary";
+const FAILOVERS: &str = "/flotilla/v1alpha1/bindings/failovers";
+const FLOWS: &str = "/flotilla/v1alpha1/bindings/flows";
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 500;
@@ -46,7 +46,7 @@ pub struct BindingViews;
 #[async_trait]
 impl Extension for BindingViews {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH).is_some_and(|rest| [OBJECTS, SUMMARY, FAILOVERS, FLOWS].contains(&rest))
+        [OBJECTS, SUMMARY, FAILOVERS, FLOWS].contains(&path)
     }
 
     fn judges_callers(&self) -> bool {
@@ -54,14 +54,11 @@ impl Extension for BindingViews {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read bindings with GET"));
-        }
+        request.check_method(&Method::GET, "read bindings with GET")?;
         let query = &request.incoming.query;
         let filter = BindingFilter::parse(query)?;
         let readable = ReadableBindings::gather(server, &request, &filter).await?;
-        let path = &request.incoming.info.path;
-        let mut answer = match path.strip_prefix(EXTENSIONS_PATH).unwrap_or_default() {
+        let mut answer = match request.incoming.info.path.as_str() {
             SUMMARY => readable.summary().await,
             FAILOVERS => readable.failovers(query).await?,
             FLOWS => readable.flows(query).await?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::samples::label_value;
 
-const PATH: &str = "v1alpha1/components";
+const PATH: &str = "/flotilla/v1alpha1/components";
 
 /// The controllers that run in this process, from its own metrics.
 pub struct RunningComponents;
@@ -23,7 +23,7 @@ pub struct RunningComponents;
 #[async_trait]
 impl Extension for RunningComponents {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     fn judges_callers(&self) -> bool {
@@ -31,9 +31,7 @@ impl Extension for RunningComponents {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read the components with GET"));
-        }
+        request.check_method(&Method::GET, "read the components with GET")?;
         server.authorize(&request.user, &RequestInfo::parse(&Method::GET, "/metrics", "")).await?;
         let metrics = server.metrics.render(server.resources()).await;
         Ok(respond::value(200, &json!({"controllers": controllers(&metrics)})))

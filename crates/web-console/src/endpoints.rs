@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apiserver::auth::bearer_token;
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
@@ -26,7 +26,7 @@ const OIDC_BEGIN: &str = "/console/api/oidc/begin";
 const OIDC_CALLBACK: &str = "/console/api/oidc/callback";
 const CALLS: [&str; 6] = [LOGIN, LOGOUT, SESSION, WAYS, OIDC_BEGIN, OIDC_CALLBACK];
 const API: &str = "/console/api/";
-const TICKETS: &str = "v1alpha1/console/tickets";
+const TICKETS: &str = "/flotilla/v1alpha1/console/tickets";
 
 /// Serves the page to everyone, and the sessions behind it.
 pub struct ConsolePages {
@@ -128,7 +128,7 @@ pub struct ConsoleTickets {
 #[async_trait]
 impl Extension for ConsoleTickets {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(TICKETS)
+        path == TICKETS
     }
 
     fn judges_callers(&self) -> bool {
@@ -136,9 +136,7 @@ impl Extension for ConsoleTickets {
     }
 
     async fn serve(&self, _server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::POST {
-            return Err(Status::new(405, "MethodNotAllowed", "request a ticket with POST"));
-        }
+        request.check_method(&Method::POST, "request a ticket with POST")?;
         let headers = &request.incoming.headers;
         if !is_authenticated(&request.user) {
             return Err(Status::unauthorized());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::RequestInfo;
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::samples::{STEP_SECONDS, Samples};
 
-const PATH: &str = "v1alpha1/metrics/history";
+const PATH: &str = "/flotilla/v1alpha1/metrics/history";
 /// The longest window that is kept, in seconds.
 const WINDOW_MAX: i64 = 86_400;
 
@@ -51,7 +51,7 @@ async fn run(server: Weak<Server>, samples: Arc<Mutex<Samples>>, stop: Cancellat
 #[async_trait]
 impl Extension for MetricsHistory {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     fn judges_callers(&self) -> bool {
@@ -59,9 +59,7 @@ impl Extension for MetricsHistory {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read the history with GET"));
-        }
+        request.check_method(&Method::GET, "read the history with GET")?;
         server.authorize(&request.user, &RequestInfo::parse(&Method::GET, "/metrics", "")).await?;
         let seconds = match request.incoming.query.get("seconds").unwrap_or_default() {
             "" => 3_600,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use http::{Method, Response};
 use object::Status;
 use serde_json::json;
 
-const PATH: &str = "v1alpha1/namespaces";
+const PATH: &str = "/flotilla/v1alpha1/namespaces";
 
 /// Answers from the RoleBindings of the caller, as `SelfSubjectRulesReview` does for one namespace.
 pub struct OwnNamespaces;
@@ -18,7 +18,7 @@ pub struct OwnNamespaces;
 #[async_trait]
 impl Extension for OwnNamespaces {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     fn judges_callers(&self) -> bool {
@@ -26,9 +26,7 @@ impl Extension for OwnNamespaces {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read the namespaces with GET"));
-        }
+        request.check_method(&Method::GET, "read the namespaces with GET")?;
         let names = server.namespaces_of(&request.user).await?;
         Ok(respond::value(200, &json!({"items": names})))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::{ListSelection, RequestInfo};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
@@ -16,7 +16,7 @@ use object::{GroupVersionResource, Status};
 
 use crate::secret_keys::without_applied_values;
 
-const PATH: &str = "v1alpha1/rows";
+const PATH: &str = "/flotilla/v1alpha1/rows";
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
@@ -27,7 +27,7 @@ pub struct SortedRows;
 #[async_trait]
 impl Extension for SortedRows {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     fn judges_callers(&self) -> bool {
@@ -35,9 +35,7 @@ impl Extension for SortedRows {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read rows with GET"));
-        }
+        request.check_method(&Method::GET, "read rows with GET")?;
         let query = &request.incoming.query;
         let parameter = |key: &str| query.get(key).unwrap_or_default().to_owned();
         let gvr = GroupVersionResource::new(parameter("group"), parameter("version"), parameter("resource"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver::extension::{EXTENSIONS_PATH, Extension, ExtensionRequest};
+use apiserver::extension::{Extension, ExtensionRequest};
 use apiserver::request::{ListSelection, RequestInfo};
 use apiserver::respond::{self, Body};
 use apiserver::server::Server;
@@ -14,7 +14,7 @@ use object::request::{ListOptions, Verb};
 use object::{GroupVersionResource, Object, Status};
 use serde_json::{Value, json};
 
-const PATH: &str = "v1alpha1/secrets/keys";
+const PATH: &str = "/flotilla/v1alpha1/secrets/keys";
 /// `kubectl apply` keeps a copy of the object in it, with the values.
 const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -24,7 +24,7 @@ pub struct SecretKeys;
 #[async_trait]
 impl Extension for SecretKeys {
     fn handles(&self, path: &str) -> bool {
-        path.strip_prefix(EXTENSIONS_PATH) == Some(PATH)
+        path == PATH
     }
 
     fn judges_callers(&self) -> bool {
@@ -32,9 +32,7 @@ impl Extension for SecretKeys {
     }
 
     async fn serve(&self, server: &Arc<Server>, request: ExtensionRequest) -> Result<Response<Body>, Status> {
-        if request.incoming.method != Method::GET {
-            return Err(Status::new(405, "MethodNotAllowed", "read the keys of a secret with GET"));
-        }
+        request.check_method(&Method::GET, "read the keys of a secret with GET")?;
         let query = &request.incoming.query;
         let (Some(namespace), Some(name)) = (query.get("namespace"), query.get("name")) else {
             return Err(Status::bad_request("the query needs namespace and name"));
