@@ -132,7 +132,7 @@ fn settle(
         scheduler.snapshot.lock().unreserve(&binding.key.to_string(), &binding.spec, targets, scheduler.clock.now());
     }
     if written.is_err() {
-        scheduler.pending.lock().end(&binding.key);
+        scheduler.pending.lock().remove(&binding.key);
     }
 }
 

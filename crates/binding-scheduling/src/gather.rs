@@ -158,8 +158,8 @@ impl BindingScheduler {
             if key == *own {
                 return None;
             }
-            if let Some(clusters) = pending.clusters(&key) {
-                return Some(clusters.to_vec());
+            if let Some(clusters) = pending.get(&key).filter(|clusters| !clusters.is_empty()) {
+                return Some(clusters.clone());
             }
             let targets: Vec<TargetCluster> = api::read_at(object, &["spec", "clusters"]).unwrap_or_default();
             Some(targets.into_iter().map(|target| target.name).collect())

@@ -9,7 +9,6 @@ mod commit;
 mod descheduler;
 mod failback;
 mod gather;
-mod pending;
 mod queue;
 mod schedule;
 mod triggers;
@@ -29,7 +28,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failback::PlannedReturn;
 use crate::gather::CapacityRefresh;
-use crate::pending::PendingPlacements;
 use crate::queue::SchedulingQueue;
 
 pub use descheduler::Descheduling;
@@ -108,7 +106,9 @@ struct BindingScheduler {
     capacity: Mutex<CapacityRefresh>,
     /// Estimators of members, if they are asked.
     estimators: Option<Arc<Estimators>>,
-    pending: Mutex<PendingPlacements>,
+    /// The clusters of placements that are decided and not written yet, needed by workloads with affinity or anti-affinity to
+    /// them. Bounded by the number of concurrent writes.
+    pending: Mutex<HashMap<ObjectKey, Vec<String>>>,
     recorder: Recorder,
     /// Records descheduling events.
     deschedulings: Recorder,

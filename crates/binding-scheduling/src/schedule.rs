@@ -44,7 +44,7 @@ pub async fn run(scheduler: &Arc<BindingScheduler>) {
                             started.elapsed(),
                         );
                     }
-                    scheduler.pending.lock().end(&key);
+                    scheduler.pending.lock().remove(&key);
                     scheduler.queue.finish(&key, priority, outcome);
                     drop(slot);
                 });
@@ -121,7 +121,8 @@ impl BindingScheduler {
         }
         drop(snapshot);
         if let (Ok(targets), true) = (&decision.result, self.options.workload_affinity) {
-            self.pending.lock().decided(key, targets);
+            let clusters = targets.iter().map(|target| target.name.clone()).collect();
+            self.pending.lock().insert(key.clone(), clusters);
         }
         let remembered = RecordedDecision {
             time: self.clock.now(),

@@ -65,7 +65,7 @@ impl BindingScheduler {
         match &change.now {
             None => {
                 self.snapshot.lock().release(&name);
-                self.pending.lock().end(&change.key);
+                self.pending.lock().remove(&change.key);
                 self.decisions.forget(&name);
                 self.failbacks.lock().remove(&change.key);
             }
