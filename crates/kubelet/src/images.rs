@@ -42,6 +42,7 @@ pub(crate) fn refused(image: &str) -> WaitingReason {
 pub(crate) async fn pull(runtime: &Runtime, image: &str, keys: &[AuthConfig]) -> Result<Image, WaitingReason> {
     let failed = |error: &RuntimeError| {
         let message = error.to_string();
+        // The CRI has no code for it: containerd answers with the text of its parser.
         let is_name = message.contains("invalid reference format") || message.contains("repository name must be");
         let reason = if is_name { "InvalidImageName" } else { "ErrImagePull" };
         WaitingReason { reason: reason.to_owned(), message }

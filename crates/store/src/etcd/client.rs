@@ -42,22 +42,29 @@ impl Failure {
     }
 }
 
+// etcd distinguishes its errors only by their text: these are from api/v3rpc/rpctypes/error.go (3.5), which its own clients compare.
+const SPACE_EXCEEDED: &str = "database space exceeded";
+const COMPACTED: &str = "required revision has been compacted";
+const FUTURE_REVISION: &str = "required revision is a future revision";
+const NO_LEADER: &str = "etcdserver: no leader";
+const TOO_MANY_REQUESTS: &str = "too many requests";
+
 /// Converts an error of etcd to a store error. Compaction is handled where the requested revision is known.
 pub(crate) fn answered(status: &Status) -> Error {
     let message = status.message();
     match status.code() {
-        Code::ResourceExhausted if message.contains("space exceeded") => Error::NoSpace(format!("etcd: {message}")),
+        Code::ResourceExhausted if message.contains(SPACE_EXCEEDED) => Error::NoSpace(format!("etcd: {message}")),
         Code::InvalidArgument => Error::Invalid(format!("etcd: {message}")),
         _ => Error::Unavailable(format!("etcd: {message}")),
     }
 }
 
 pub(crate) fn is_compacted(status: &Status) -> bool {
-    status.code() == Code::OutOfRange && status.message().contains("compacted")
+    status.code() == Code::OutOfRange && status.message().contains(COMPACTED)
 }
 
 pub(crate) fn is_future(status: &Status) -> bool {
-    status.code() == Code::OutOfRange && status.message().contains("future")
+    status.code() == Code::OutOfRange && status.message().contains(FUTURE_REVISION)
 }
 
 pub(crate) struct Client {
@@ -240,8 +247,8 @@ pub(crate) fn classify(status: Status) -> Failure {
     let message = status.message();
     match status.code() {
         // Rejected before it was proposed to the cluster.
-        Code::Unavailable if message == "etcdserver: no leader" => Failure::Unsent(message.to_string()),
-        Code::ResourceExhausted if message.contains("too many requests") => Failure::Unsent(message.to_string()),
+        Code::Unavailable if message == NO_LEADER => Failure::Unsent(message.to_string()),
+        Code::ResourceExhausted if message.contains(TOO_MANY_REQUESTS) => Failure::Unsent(message.to_string()),
         Code::Unavailable
         | Code::DeadlineExceeded
         | Code::Cancelled
