@@ -169,7 +169,7 @@ impl ClusterSpec {
 
 impl ClusterStatus {
     pub fn is_ready(&self) -> bool {
-        find_condition(&self.conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True")
+        find_condition(&self.conditions, CONDITION_READY).is_some_and(|ready| ready.is_true())
     }
 
     pub fn api_support(&self, api_version: &str, kind: &str) -> ApiSupport {
@@ -178,7 +178,7 @@ impl ClusterStatus {
             return ApiSupport::Enabled;
         }
         match find_condition(&self.conditions, CONDITION_COMPLETE_APIS) {
-            Some(complete) if complete.status == "True" => ApiSupport::Disabled,
+            Some(complete) if complete.is_true() => ApiSupport::Disabled,
             _ => ApiSupport::Unknown,
         }
     }

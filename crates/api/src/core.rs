@@ -67,6 +67,16 @@ pub struct Condition {
     pub message: String,
 }
 
+impl Condition {
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    pub fn is_false(&self) -> bool {
+        self.status == "False"
+    }
+}
+
 /// Finds a condition by type.
 pub fn find_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)

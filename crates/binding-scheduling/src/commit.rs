@@ -317,7 +317,7 @@ async fn note_generation(scheduler: &BindingScheduler, binding: &Binding) -> Res
     // A binding that failed to schedule and kept its clusters counts as scheduled again; no other code path reports
     // this.
     let scheduled = find_condition(&old.conditions, CONDITION_SCHEDULED);
-    let is_refused = scheduled.is_some_and(|condition| condition.status == "False");
+    let is_refused = scheduled.is_some_and(|condition| condition.is_false());
     if scheduler.is_resilient && is_refused && !binding.spec.clusters.is_empty() {
         set_condition(
             &mut new.conditions,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::is_true_in;
 use object::time::format_seconds;
 use serde_json::{Map, Value, json};
 
@@ -284,7 +285,7 @@ fn conditions(report: &StatusInputs, phase: &str, init: &[Value], main: &[Value]
 
 fn unmet_gate(pod: &Object, conditions: Option<&Value>) -> Option<String> {
     let list = conditions.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let is_met = |gate: &str| list.iter().any(|c| text(c, "type") == gate && text(c, "status") == "True");
+    let is_met = |gate: &str| is_true_in(list, gate);
     let gates = pod.items(&["spec", "readinessGates"]).iter().map(|gate| text(gate, "conditionType"));
     gates.filter(|gate| !is_met(gate)).map(str::to_owned).next()
 }

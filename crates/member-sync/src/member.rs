@@ -102,7 +102,7 @@ pub struct MemberState {
 impl MemberState {
     pub fn of(cluster: &Object) -> Self {
         let conditions: Vec<Condition> = api::read_at(cluster, &["status", "conditions"]).unwrap_or_default();
-        let is_ready = find_condition(&conditions, CONDITION_READY).is_some_and(|ready| ready.status == "True");
+        let is_ready = find_condition(&conditions, CONDITION_READY).is_some_and(Condition::is_true);
         Self { is_ready, is_leaving: cluster.is_deleting() }
     }
 }

@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 pub fn is_applied(status: &WorkStatus) -> bool {
-    find_condition(&status.conditions, CONDITION_APPLIED).is_some_and(|applied| applied.status == "True")
+    find_condition(&status.conditions, CONDITION_APPLIED).is_some_and(Condition::is_true)
 }
 
 /// The dispatching state of a Work.

@@ -31,7 +31,7 @@ pub fn aggregate<'a>(
 
 fn item(cluster: &str, work: &Object, status: WorkStatus, resource: &ObjectReference) -> AggregatedStatusItem {
     let applied = find_condition(&status.conditions, CONDITION_APPLIED);
-    let is_applied = applied.is_some_and(|condition| condition.status == "True");
+    let is_applied = applied.is_some_and(Condition::is_true);
     let mut item = AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
         applied: is_applied,

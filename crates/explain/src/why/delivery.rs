@@ -83,7 +83,7 @@ pub fn work_stage(targets: &[BindingTarget]) -> Stage {
 fn work_line(cluster: &str, work: &Object, since: &mut String) -> (String, State, Option<Reason>) {
     let status: WorkStatus = api::read_at(work, &["status"]).unwrap_or_default();
     let find = |kind: &str| find_condition(&status.conditions, kind);
-    if let Some(dispatching) = find(CONDITION_DISPATCHING).filter(|condition| condition.status == "False") {
+    if let Some(dispatching) = find(CONDITION_DISPATCHING).filter(|condition| condition.is_false()) {
         return match dispatching.reason == api::safe_mode::REASON {
             true => (dispatching.message.clone(), State::Waiting, None),
             false => (format!("held back: {}", dispatching.message), State::Waiting, Some(Reason::DispatchSuspended)),
@@ -94,7 +94,7 @@ fn work_line(cluster: &str, work: &Object, since: &mut String) -> (String, State
         since.clone_from(&applied.last_transition_time);
     }
     let time = &applied.last_transition_time;
-    if applied.status == "True" {
+    if applied.is_true() {
         return (format!("applied at {time}"), State::Done, None);
     }
     let failure = ApplyFailure::of(&status.conditions);

@@ -55,8 +55,7 @@ impl Explainer {
         };
         let cluster_spec: ClusterSpec = api::read(object).unwrap_or_default();
         let (taints, eviction) = self.pending_eviction(spec, &cluster_spec, now);
-        let not_ready =
-            find_condition(&target.status.conditions, CONDITION_READY).filter(|ready| ready.status != "True");
+        let not_ready = find_condition(&target.status.conditions, CONDITION_READY).filter(|ready| !ready.is_true());
         if let Some(ready) = not_ready {
             let since = &ready.last_transition_time;
             let line = format!("{cluster}: the cluster is not ready since {since}: {}; {eviction}", ready.message);
@@ -160,7 +159,7 @@ pub fn status_stage(status: &BindingStatus) -> Stage {
     match find_condition(&status.conditions, CONDITION_FULLY_APPLIED) {
         None => Stage::new("status", State::Ahead, "not aggregated yet"),
         Some(applied) => {
-            let state = if applied.status == "True" { State::Done } else { State::Waiting };
+            let state = if applied.is_true() { State::Done } else { State::Waiting };
             Stage::new("status", state, applied.message.clone()).since(&applied.last_transition_time)
         }
     }

@@ -59,7 +59,7 @@ impl Explainer {
             }
         };
         let mut stage = match find_condition(&status.conditions, CONDITION_SCHEDULED) {
-            Some(condition) if condition.status == "True" => {
+            Some(condition) if condition.is_true() => {
                 Stage::new("scheduling", State::Done, scheduled_to(spec)).since(&condition.last_transition_time)
             }
             Some(condition) => {

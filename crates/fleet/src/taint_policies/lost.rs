@@ -61,10 +61,10 @@ enum Nodes {
 /// Karmada's own agent counts nodes that are ready, and says nothing of cordons.
 fn nodes(status: &ClusterStatus) -> Nodes {
     match find_condition(&status.conditions, CONDITION_SCHEDULABLE_NODES) {
-        Some(described) if described.status == "False" && described.reason == REASON_NODES_CORDONED => {
+        Some(described) if described.is_false() && described.reason == REASON_NODES_CORDONED => {
             Nodes::Unusable(VALUE_CORDONED)
         }
-        Some(described) if described.status == "False" => Nodes::Unusable(VALUE_NOT_READY),
+        Some(described) if described.is_false() => Nodes::Unusable(VALUE_NOT_READY),
         Some(_) => Nodes::Usable,
         None => match &status.node_summary {
             Some(counted) if counted.total_num > 0 && counted.ready_num == 0 => Nodes::Unusable(VALUE_NOT_READY),

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::is_true_in;
 use serde_json::Value;
 
-use super::cells::{age_of, condition_is_true, containers, number_at, optional_text, selector};
+use super::cells::{age_of, containers, number_at, optional_text, selector};
 use super::{AGE, CONTAINERS, IMAGES, NAME, PrinterTable, SELECTOR, age, boolean, integer, text};
 
 pub(super) fn table(kind: &str) -> Option<PrinterTable> {
@@ -43,7 +44,7 @@ const JOB: PrinterTable = PrinterTable::new(
 
 fn job_status(job: &Object) -> &'static str {
     let conditions = job.items(&["status", "conditions"]);
-    let holds = |ty: &str| condition_is_true(conditions, ty);
+    let holds = |ty: &str| is_true_in(conditions, ty);
     match () {
         () if holds("Complete") => "Complete",
         () if holds("Failed") => "Failed",

@@ -98,15 +98,6 @@ pub(super) fn first_three(list: &[String], otherwise: &str) -> String {
     }
 }
 
-/// The condition of the given type, from a list of conditions.
-pub(super) fn condition<'a>(conditions: &'a [Value], ty: &str) -> Option<&'a Value> {
-    conditions.iter().find(|c| str_of(c, "type") == ty)
-}
-
-pub(super) fn condition_is_true(conditions: &[Value], ty: &str) -> bool {
-    condition(conditions, ty).is_some_and(|c| str_of(c, "status") == "True")
-}
-
 /// A quantity, or `0` if absent.
 pub(super) fn quantity(value: Option<&Value>) -> String {
     match value {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::{all_in, find_in};
 use serde_json::{Map, Value};
 
-use super::cells::{age_of, condition, optional_text, quantity, str_of, text_or};
+use super::cells::{age_of, optional_text, quantity, str_of, text_or};
 use super::{AGE, Col, NAME, PrinterTable, age, apps, pod, text};
 
 pub(super) fn table(kind: &str) -> Option<PrinterTable> {
@@ -101,8 +102,8 @@ fn node_row(node: &Object, now: Timestamp) -> Vec<Value> {
 }
 
 fn node_status(node: &Object) -> String {
-    let ready = match node.items(&["status", "conditions"]).iter().rfind(|c| str_of(c, "type") == "Ready") {
-        Some(condition) if str_of(condition, "status") == "True" => "Ready",
+    let ready = match all_in(node.items(&["status", "conditions"])).filter(|c| c.kind() == "Ready").last() {
+        Some(condition) if condition.is_true() => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     };
@@ -305,9 +306,9 @@ pub(super) const API_SERVICE: PrinterTable = PrinterTable::new(
     |service, now| {
         let target = service.get(&["spec", "service"]).filter(|s| s.is_object());
         let target = target.map(|s| format!("{}/{}", str_of(s, "namespace"), str_of(s, "name")));
-        let available = match condition(service.items(&["status", "conditions"]), "Available") {
+        let available = match find_in(service.items(&["status", "conditions"]), "Available") {
             None => "Unknown".to_owned(),
-            Some(condition) => match (str_of(condition, "status"), str_of(condition, "reason")) {
+            Some(condition) => match (condition.status(), condition.reason()) {
                 (status, reason) if status != "True" && !reason.is_empty() => format!("{status} ({reason})"),
                 (status, _) => status.to_owned(),
             },

@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use object::Object;
+use object::conditions::find_in;
 use serde_json::Value;
 
-use super::cells::{age_of, condition, labels, str_of, text_or};
+use super::cells::{age_of, labels, str_of, text_or};
 use super::{AGE, NAME, PrinterTable, age, cluster, text};
 
 pub(super) fn table(kind: &str) -> Option<PrinterTable> {
@@ -73,7 +74,7 @@ const SIGNING_REQUEST: PrinterTable = PrinterTable::new(
 
 fn signing_state(request: &Object) -> String {
     let conditions = request.items(&["status", "conditions"]);
-    let has = |ty: &str| condition(conditions, ty).is_some();
+    let has = |ty: &str| find_in(conditions, ty).is_some();
     let mut state = match () {
         () if has("Denied") => "Denied",
         () if has("Approved") => "Approved",
@@ -107,7 +108,7 @@ const POD_CERTIFICATE_REQUEST: PrinterTable = PrinterTable::new(
     |request, _| {
         let conditions = request.items(&["status", "conditions"]);
         let states = ["Issued", "Denied", "Failed"];
-        let state = states.into_iter().rev().find(|ty| condition(conditions, ty).is_some()).unwrap_or("Pending");
+        let state = states.into_iter().rev().find(|ty| find_in(conditions, ty).is_some()).unwrap_or("Pending");
         let spec = |key: &str| Value::from(request.str_at(&["spec", key]));
         vec![
             request.name().into(),

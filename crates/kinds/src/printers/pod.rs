@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::{find_in, is_true_in};
 use serde_json::{Value, json};
 
-use super::cells::{age_of, condition, condition_is_true, str_of, text_or};
+use super::cells::{age_of, str_of, text_or};
 use super::{AGE, Col, NAME, PrinterTable, age, text};
 
 const COLUMNS: &[Col] = &[
@@ -57,7 +58,7 @@ fn readiness_gates(pod: &Object) -> String {
         return "<none>".to_owned();
     }
     let conditions = pod.items(&["status", "conditions"]);
-    let open = gates.iter().filter(|gate| condition_is_true(conditions, str_of(gate, "conditionType"))).count();
+    let open = gates.iter().filter(|gate| is_true_in(conditions, str_of(gate, "conditionType"))).count();
     format!("{open}/{}", gates.len())
 }
 
@@ -93,7 +94,7 @@ impl Summary {
         let sidecars = init_containers.iter().filter(|c| is_sidecar(c)).count();
         let conditions = pod.items(&["status", "conditions"]);
         let mut reason = text_or(pod.str_at(&["status", "reason"]), pod.str_at(&["status", "phase"]));
-        if condition(conditions, "PodScheduled").is_some_and(|c| str_of(c, "reason") == "SchedulingGated") {
+        if find_in(conditions, "PodScheduled").is_some_and(|c| c.reason() == "SchedulingGated") {
             reason = "SchedulingGated".to_owned();
         }
         let mut summary = Self {
@@ -105,7 +106,7 @@ impl Summary {
         };
         let (initializing, init, sidecar) = summary.read_init_containers(pod, init_containers);
         let mut restarts = init;
-        if !initializing || condition_is_true(conditions, "Initialized") {
+        if !initializing || is_true_in(conditions, "Initialized") {
             restarts = sidecar;
             summary.read_containers(pod, &mut restarts);
         }
@@ -167,7 +168,7 @@ impl Summary {
         }
         // One container may be done while another still runs: then the pod is not completed.
         if self.reason == "Completed" {
-            let ready = condition_is_true(pod.items(&["status", "conditions"]), "Ready");
+            let ready = is_true_in(pod.items(&["status", "conditions"]), "Ready");
             match failure {
                 _ if running && ready => self.reason = "Running".to_owned(),
                 Some(failure) => self.reason = failure,
@@ -232,10 +233,10 @@ pub(super) const COMPONENT_STATUS: PrinterTable = PrinterTable::new(
     ],
     |component, _| {
         let conditions = component.items(&["conditions"]);
-        let Some(healthy) = condition(conditions, "Healthy") else {
+        let Some(healthy) = find_in(conditions, "Healthy") else {
             return vec![component.name().into(), "Unknown".into(), "".into(), "".into()];
         };
-        let status = if str_of(healthy, "status") == "True" { "Healthy" } else { "Unhealthy" };
-        vec![component.name().into(), status.into(), str_of(healthy, "message").into(), str_of(healthy, "error").into()]
+        let status = if healthy.is_true() { "Healthy" } else { "Unhealthy" };
+        vec![component.name().into(), status.into(), healthy.message().into(), healthy.text("error").into()]
     },
 );

@@ -1,10 +1,11 @@
 //! Rows of policy kinds: autoscalers, disruption budgets, admission, request priorities, migrations.
 
 use jiff::Timestamp;
+use object::conditions::{ConditionView, all_in, find_in};
 use object::{GroupResource, Object};
 use serde_json::Value;
 
-use super::cells::{age_of, condition, count_at, first_three, int_or_string, items_of, number_at, str_of};
+use super::cells::{age_of, count_at, first_three, int_or_string, items_of, number_at, str_of};
 use super::{AGE, Col, NAME, PrinterTable, integer, text};
 
 pub(super) fn table(kind: &str) -> Option<PrinterTable> {
@@ -227,14 +228,14 @@ const FLOW_SCHEMA: PrinterTable = PrinterTable::new(
     ],
     |schema, now| {
         let method = schema.get(&["spec", "distinguisherMethod"]).filter(|m| m.is_object());
-        let dangling = condition(schema.items(&["status", "conditions"]), "Dangling");
+        let dangling = find_in(schema.items(&["status", "conditions"]), "Dangling");
         vec![
             schema.name().into(),
             schema.str_at(&["spec", "priorityLevelConfiguration", "name"]).into(),
             number_at(schema, &["spec", "matchingPrecedence"]).into(),
             method.map_or("<none>", |m| str_of(m, "type")).into(),
             age_of(schema, now),
-            dangling.map_or("?", |c| str_of(c, "status")).into(),
+            dangling.map_or("?", ConditionView::status).into(),
         ]
     },
 );
@@ -293,9 +294,8 @@ const STORAGE_VERSION_MIGRATION: PrinterTable = PrinterTable::new(
     |migration, _| {
         let resource = |key: &str| migration.str_at(&["spec", "resource", key]);
         let resource = GroupResource::new(resource("group"), resource("resource")).to_string();
-        let conditions = migration.items(&["status", "conditions"]).iter().filter(|c| str_of(c, "status") == "True");
-        let mut known =
-            conditions.map(|c| str_of(c, "type")).filter(|ty| ["Running", "Failed", "Succeeded"].contains(ty));
-        vec![migration.name().into(), resource.into(), known.next_back().unwrap_or("Unknown").into()]
+        let conditions = all_in(migration.items(&["status", "conditions"])).filter(|c| c.is_true());
+        let known = conditions.map(ConditionView::kind).filter(|ty| ["Running", "Failed", "Succeeded"].contains(ty));
+        vec![migration.name().into(), resource.into(), known.last().unwrap_or("Unknown").into()]
     },
 );

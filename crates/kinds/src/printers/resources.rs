@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use object::Object;
+use object::conditions::{find_in, is_true_in};
 use serde_json::Value;
 
-use super::cells::{age_of, condition, condition_is_true, count_at, str_of};
+use super::cells::{age_of, count_at, str_of};
 use super::{AGE, NAME, PrinterTable, age, boolean, integer, text};
 
 pub(super) fn table(kind: &str) -> Option<PrinterTable> {
@@ -105,8 +106,8 @@ fn pool_status_row(request: &Object, now: Timestamp) -> Vec<Value> {
     let conditions = request.items(&["status", "conditions"]);
     let pools = request.items(&["status", "pools"]);
     let pool_count = request.i64_at(&["status", "poolCount"]).unwrap_or(0);
-    let complete = condition_is_true(conditions, "Complete");
-    let failed = !complete && condition_is_true(conditions, "Failed");
+    let complete = is_true_in(conditions, "Complete");
+    let failed = !complete && is_true_in(conditions, "Failed");
     let status = match (complete, failed) {
         (true, _) if pool_count > pools.len() as i64 => format!("Complete ({}/{pool_count} pools)", pools.len()),
         (true, _) => "Complete".to_owned(),
@@ -117,7 +118,7 @@ fn pool_status_row(request: &Object, now: Timestamp) -> Vec<Value> {
     let shown = |sum: i64| Value::from(if counted { sum.to_string() } else { "-".to_owned() });
     let sum = |key: &str| shown(pools.iter().filter_map(|pool| pool[key].as_i64()).sum());
     let errors = pools.iter().filter(|pool| pool.get("validationError").is_some()).count() as i64;
-    let completed = condition(conditions, "Complete").filter(|_| complete);
+    let completed = find_in(conditions, "Complete").filter(|_| complete);
     vec![
         request.name().into(),
         request.str_at(&["spec", "driver"]).into(),
@@ -128,7 +129,7 @@ fn pool_status_row(request: &Object, now: Timestamp) -> Vec<Value> {
         shown(errors),
         pool_count.into(),
         status.into(),
-        completed.map_or_else(|| "<none>".to_owned(), |c| age::since(str_of(c, "lastTransitionTime"), now)).into(),
+        completed.map_or_else(|| "<none>".to_owned(), |c| age::since(c.text("lastTransitionTime"), now)).into(),
     ]
 }
 
@@ -162,9 +163,9 @@ const POD_GROUP: PrinterTable = PrinterTable::new(
     |group, now| {
         let gang = group.get(&["spec", "schedulingPolicy", "gang"]).is_some_and(Value::is_object);
         let conditions = group.items(&["status", "conditions"]);
-        let status = match (condition(conditions, "DisruptionTarget"), condition(conditions, "PodGroupScheduled")) {
-            (Some(target), _) => str_of(target, "reason"),
-            (None, Some(scheduled)) if str_of(scheduled, "status") == "True" => "Scheduled",
+        let status = match (find_in(conditions, "DisruptionTarget"), find_in(conditions, "PodGroupScheduled")) {
+            (Some(target), _) => target.reason(),
+            (None, Some(scheduled)) if scheduled.is_true() => "Scheduled",
             (None, Some(_)) => "Unschedulable",
             (None, None) => "Pending",
         };

@@ -142,7 +142,7 @@ impl Heart {
         }
         self.was_online = is_online;
         let mut report = Report { conditions: vec![], fields: vec![] };
-        if is_online && ready.status == "True" {
+        if is_online && ready.is_true() {
             self.collect(&cluster).await;
             let known = &self.known;
             let now = format_seconds(now);

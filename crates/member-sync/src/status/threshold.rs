@@ -31,7 +31,7 @@ impl Threshold {
         began: Timestamp,
         now: Timestamp,
     ) -> Condition {
-        let first_seen = if is_true(&observed) { now } else { began };
+        let first_seen = if observed.is_true() { now } else { began };
         let since = match &self.observed {
             // The first look after a start counts at once.
             None => {
@@ -45,26 +45,22 @@ impl Threshold {
             }
         };
         let Some(published) = published else { return observed };
-        let threshold = if is_true(&observed) { self.success } else { self.failure };
+        let threshold = if observed.is_true() { self.success } else { self.failure };
         let lasted = since.map_or(SignedDuration::MAX, |since| now.duration_since(since));
         let is_young = lasted < SignedDuration::try_from(threshold).unwrap_or(SignedDuration::MAX);
-        if is_true(published) != is_true(&observed) && is_young { published.clone() } else { observed }
+        if published.is_true() != observed.is_true() && is_young { published.clone() } else { observed }
     }
 
     /// Returns the time until the observed readiness is old enough to be published, if it differs from `published`.
     pub fn pending(&self, published: &Condition, now: Timestamp) -> Option<Duration> {
         let (status, since) = self.observed.as_ref()?;
-        if (status == "True") == is_true(published) {
+        if (status == "True") == published.is_true() {
             return None;
         }
         let threshold = if status == "True" { self.success } else { self.failure };
         let lasted = Duration::try_from(now.duration_since((*since)?)).unwrap_or_default();
         Some(threshold.saturating_sub(lasted))
     }
-}
-
-fn is_true(condition: &Condition) -> bool {
-    condition.status == "True"
 }
 
 /// Returns the interval of health checks: two fit into the time after which a member counts as failed.
@@ -128,7 +124,7 @@ mod tests {
             let began = time(now);
             now += check;
             let ready = threshold.adjust(Some(&published), condition("False"), began, time(now));
-            if ready.status == "False" {
+            if ready.is_false() {
                 return now;
             }
             let due = threshold.pending(&published, time(now)).expect("a change is pending");

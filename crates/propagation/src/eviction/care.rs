@@ -103,7 +103,7 @@ impl Elsewhere {
         Self {
             is_confirmed: all(&|target, item| item.health == "Healthy" && has_its_replicas(target, item)),
             is_settled: all(&|_, item| item.applied && (item.health == "Healthy" || !care.is_judged)),
-            is_refused: !is_scheduled && scheduled.is_some_and(|condition| condition.status == "False"),
+            is_refused: !is_scheduled && scheduled.is_some_and(|condition| condition.is_false()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
-use object::Object;
+use object::{Object, conditions};
 
 use super::plane::{judge_clock, judge_latency};
 use super::probe::{Answer, Probe, Route, probe};
@@ -155,19 +155,18 @@ fn judge_nodes(member: &MemberSeen, hints: &Hints) -> Vec<Finding> {
 fn judge_node(member: &str, node: &Object, hints: &Hints) -> Vec<Finding> {
     let subject = format!("{member}/{}", node.name());
     let mut findings = Vec::new();
-    for condition in node.items(&["status", "conditions"]) {
-        let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        let wrong = match text("type") {
-            "Ready" => text("status") != "True",
-            "DiskPressure" | "MemoryPressure" | "PIDPressure" | "NetworkUnavailable" => text("status") == "True",
+    for condition in conditions::all(node) {
+        let wrong = match condition.kind() {
+            "Ready" => !condition.is_true(),
+            "DiskPressure" | "MemoryPressure" | "PIDPressure" | "NetworkUnavailable" => condition.is_true(),
             _ => false,
         };
         if wrong {
-            let what = match text("type") {
+            let what = match condition.kind() {
                 "Ready" => "the node is not ready".to_owned(),
                 kind => format!("the node is under {kind}"),
             };
-            let why = format!("{}: {}", text("reason"), text("message"));
+            let why = format!("{}: {}", condition.reason(), condition.message());
             let command = hints.on_member(member, &format!("describe node {}", node.name()));
             findings.push(broken(Layer::Members, &subject, what, why.trim_matches([':', ' ']), command));
         }
