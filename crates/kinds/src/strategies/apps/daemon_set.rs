@@ -1,13 +1,12 @@
 //! DaemonSets.
 
 use object::{FieldError, Object};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{count_of, selects};
+use super::{count_of, refuse_strategy, rolling_update, selects};
 use crate::strategies::core::{validate_always_restarts, validate_collisions};
-use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
+use crate::strategies::defaults::{map_or_new, set_absent};
 use crate::strategies::fields::{Field, Report, same};
-use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting, warnings};
 use crate::strategy::{Strategy, WriteContext};
@@ -21,14 +20,9 @@ impl Strategy for DaemonSet {
     fn default(&self, object: &mut Object) {
         let Some(spec) = map_or_new(object.as_map_mut(), "spec") else { return };
         set_absent(spec, "revisionHistoryLimit", 10);
-        if let Some(strategy) = map_or_new(spec, "updateStrategy") {
-            set_empty_str(strategy, "type", "RollingUpdate");
-            if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate")
-                && let Some(rolling) = map_or_new(strategy, "rollingUpdate")
-            {
-                set_absent(rolling, "maxUnavailable", 1);
-                set_absent(rolling, "maxSurge", 0);
-            }
+        if let Some(rolling) = rolling_update(spec, "updateStrategy") {
+            set_absent(rolling, "maxUnavailable", 1);
+            set_absent(rolling, "maxSurge", 0);
         }
         pod_spec::default_template(spec, "template");
     }
@@ -125,12 +119,7 @@ fn validate_strategy(strategy: Field<'_>) {
     match strategy.field("type").text() {
         "OnDelete" => {}
         "RollingUpdate" => validate_rolling(rolling),
-        _ => {
-            let shown = internal::compact("SDaemonSetUpdateStrategy", strategy.value());
-            let refused = FieldError::not_supported(strategy.field_path(), "", &["RollingUpdate", "OnDelete"]);
-            let detail = format!("{shown}: {}", refused.detail);
-            strategy.push(FieldError { value: None, detail, ..refused });
-        }
+        _ => refuse_strategy(strategy, "SDaemonSetUpdateStrategy", &["RollingUpdate", "OnDelete"]),
     }
 }
 

@@ -1,14 +1,13 @@
 //! Deployments.
 
 use object::{FieldError, Object};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{count_of, validate_selector, validate_selects};
+use super::{count_of, refuse_strategy, rolling_update, validate_selector, validate_selects};
 use crate::strategies::core::controller_warnings;
 use crate::strategies::core::{validate_always_restarts, validate_collisions, validate_replica_counts};
-use crate::strategies::defaults::{map_or_new, set_absent, set_empty_str};
+use crate::strategies::defaults::{map_or_new, set_absent};
 use crate::strategies::fields::{Field, Report, same};
-use crate::strategies::internal;
 use crate::strategies::metadata::validate_built_in_finalizers;
 use crate::strategies::pod_spec::{self, Setting};
 use crate::strategy::{Strategy, WriteContext};
@@ -21,14 +20,9 @@ impl Strategy for Deployment {
         set_absent(spec, "replicas", 1);
         set_absent(spec, "revisionHistoryLimit", 10);
         set_absent(spec, "progressDeadlineSeconds", 600);
-        if let Some(strategy) = map_or_new(spec, "strategy") {
-            set_empty_str(strategy, "type", "RollingUpdate");
-            if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate")
-                && let Some(rolling) = map_or_new(strategy, "rollingUpdate")
-            {
-                set_absent(rolling, "maxUnavailable", "25%");
-                set_absent(rolling, "maxSurge", "25%");
-            }
+        if let Some(rolling) = rolling_update(spec, "strategy") {
+            set_absent(rolling, "maxUnavailable", "25%");
+            set_absent(rolling, "maxSurge", "25%");
         }
         pod_spec::default_template(spec, "template");
         set_absent(object.as_map_mut(), "status", json!({}));
@@ -54,12 +48,7 @@ impl Strategy for Deployment {
     }
 
     fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
-        let report = Report::new();
-        validate_built_in_finalizers(new, &report);
-        let spec = report.field(new, "spec");
-        validate_spec(spec);
-        spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
-        report.finish()
+        super::validate_update(new, old, validate_spec)
     }
 
     fn prepare_status(&self, new: &mut Object, old: &Object, _ctx: &WriteContext) {
@@ -117,12 +106,7 @@ fn validate_strategy(strategy: Field<'_>) {
             }
         }
         "RollingUpdate" => validate_rolling(rolling),
-        _ => {
-            let shown = internal::compact("SDeploymentStrategy", strategy.value());
-            let refused = FieldError::not_supported(strategy.field_path(), "", &["Recreate", "RollingUpdate"]);
-            let detail = format!("{shown}: {}", refused.detail);
-            strategy.push(FieldError { value: None, detail, ..refused });
-        }
+        _ => refuse_strategy(strategy, "SDeploymentStrategy", &["Recreate", "RollingUpdate"]),
     }
 }
 

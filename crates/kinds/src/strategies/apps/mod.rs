@@ -9,9 +9,13 @@ mod stateful_set;
 use std::sync::Arc;
 
 use object::selector::LabelSelector;
-use serde_json::Value;
+use object::{FieldError, Object};
+use serde_json::{Map, Value};
 
-use super::fields::{Field, IntOrText, percent};
+use super::defaults::{map_or_new, set_empty_str};
+use super::fields::{Field, IntOrText, Report, percent};
+use super::internal;
+use super::metadata::validate_built_in_finalizers;
 use crate::strategy::Strategy;
 
 pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
@@ -23,6 +27,32 @@ pub fn for_kind(kind: &str, _version: &str) -> Option<Arc<dyn Strategy>> {
         "ControllerRevision" => Arc::new(revision::ControllerRevision),
         _ => return None,
     })
+}
+
+/// Makes RollingUpdate the default type of a strategy, and returns its parameters if that is the type.
+fn rolling_update<'a>(spec: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
+    let strategy = map_or_new(spec, field)?;
+    set_empty_str(strategy, "type", "RollingUpdate");
+    let is_rolling = strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate");
+    if is_rolling { map_or_new(strategy, "rollingUpdate") } else { None }
+}
+
+/// Refuses the type of a strategy; `shape` is its Go type, which the message shows.
+fn refuse_strategy(strategy: Field<'_>, shape: &str, supported: &[&str]) {
+    let shown = internal::compact(shape, strategy.value());
+    let refused = FieldError::not_supported(strategy.field_path(), "", supported);
+    let detail = format!("{shown}: {}", refused.detail);
+    strategy.push(FieldError { value: None, detail, ..refused });
+}
+
+/// The update of a controller whose selector is immutable.
+fn validate_update(new: &Object, old: &Object, validate_spec: fn(Field<'_>)) -> Vec<FieldError> {
+    let report = Report::new();
+    validate_built_in_finalizers(new, &report);
+    let spec = report.field(new, "spec");
+    validate_spec(spec);
+    spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
+    report.finish()
 }
 
 /// A selector must be set and not empty; `kind` is its name in the message.

@@ -32,12 +32,7 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate_update(&self, new: &Object, old: &Object) -> Vec<FieldError> {
-        let report = Report::new();
-        validate_built_in_finalizers(new, &report);
-        let spec = report.field(new, "spec");
-        validate_spec(spec);
-        spec.field("selector").immutable_selector(old.get(&["spec", "selector"]));
-        report.finish()
+        super::validate_update(new, old, validate_spec)
     }
 
     fn validate_status(&self, new: &Object, _old: &Object) -> Vec<FieldError> {
