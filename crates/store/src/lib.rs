@@ -6,6 +6,7 @@
 mod error;
 mod kv;
 mod local;
+mod quota;
 mod shifted;
 mod transform;
 mod watch;
@@ -22,6 +23,7 @@ use bytes::Bytes;
 pub use error::{Error, Result};
 pub use kv::{Event, EventKind, KeyValue, LeaseId, RangeEnd, RangeRequest, RangeResult, Revision, prefix_end};
 pub use local::{Local, Retention};
+pub use quota::{Quota, SizeLimit};
 pub use transform::{Transformed, ValueTransformer};
 pub use watch::{ProgressHandle, WatchBatch, WatchStream};
 
@@ -95,6 +97,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Size of the store where it keeps its data.
     async fn size_bytes(&self) -> Result<u64>;
+
+    /// The size limit that this program applies; `None` without one, and for engines that apply their own.
+    fn quota(&self) -> Option<Quota> {
+        None
+    }
 
     /// Removes compacted values from the engine's files, where free space may still contain them. Engines whose files
     /// belong to another program do nothing.

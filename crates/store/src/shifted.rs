@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::kv::{KeyValue, LeaseId, RangeRequest, RangeResult, Revision};
 use crate::reserved::Revisions;
-use crate::{Store, WatchStream};
+use crate::{Quota, Store, WatchStream};
 
 pub(crate) struct Shifted {
     raw: Arc<dyn Store>,
@@ -145,6 +145,10 @@ impl Store for Shifted {
 
     async fn size_bytes(&self) -> Result<u64> {
         self.raw.size_bytes().await
+    }
+
+    fn quota(&self) -> Option<Quota> {
+        self.raw.quota()
     }
 
     async fn close(&self) {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::kv::{Event, EventKind, KeyValue, LeaseId, RangeRequest, RangeResult, Revision};
-use crate::{Local, Store, WatchBatch, WatchStream};
+use crate::{Local, Quota, Store, WatchBatch, WatchStream};
 
 /// Converts between the values callers see and the values an engine stores.
 #[async_trait]
@@ -215,6 +215,10 @@ impl Store for Transformed {
 
     async fn size_bytes(&self) -> Result<u64> {
         self.raw.size_bytes().await
+    }
+
+    fn quota(&self) -> Option<Quota> {
+        self.raw.quota()
     }
 
     async fn scrub(&self) -> Result<()> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use store::embedded::{Embedded, EmbeddedOptions};
 use store::memory::Memory;
-use store::{Error, Result, Store, Transformed, ValueTransformer};
+use store::{Error, Result, SizeLimit, Store, Transformed, ValueTransformer};
 
 use crate::cases::{CASES, Case, watch_events};
 use crate::engines::{EtcdServer, find_etcd};
@@ -48,6 +48,19 @@ async fn embedded_passes_the_contract() {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(Embedded::open(&EmbeddedOptions::new(directory.path())).unwrap());
         run("embedded", *case, store, &mut failed).await;
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_with_a_size_limit_passes_the_contract() {
+    let mut failed = Vec::new();
+    for case in CASES {
+        let directory = tempfile::tempdir().unwrap();
+        let size_limit = SizeLimit::default();
+        size_limit.set(256 << 20);
+        let options = EmbeddedOptions { size_limit, ..EmbeddedOptions::new(directory.path()) };
+        run("limited", *case, Arc::new(Embedded::open(&options).unwrap()), &mut failed).await;
     }
     assert!(failed.is_empty(), "{failed:?}");
 }

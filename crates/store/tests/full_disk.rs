@@ -96,29 +96,3 @@ async fn a_full_disk_refuses_writes_and_the_store_recovers() {
     drop(store);
     assert_eq!(reopen_and_count(&directory), total);
 }
-
-#[tokio::test]
-async fn a_store_at_its_size_limit_accepts_writes_again_after_deletes() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = EmbeddedOptions { size_bytes_max: Some(2 << 20), ..EmbeddedOptions::new(directory.path()) };
-    let store = Embedded::open(&options).unwrap();
-    let (written, error) = fill_until_refused(&store, "/k/a").await;
-    assert!(matches!(error, Error::NoSpace(_)), "{error}");
-    assert!(written > 50);
-    // A delete needs little space; the refused large value left some.
-    for number in 0..written / 2 {
-        store.delete(&format!("/k/a/{number:05}"), None).await.unwrap();
-    }
-    store.compact(store.revision().await.unwrap()).await.unwrap();
-    until_healthy(&store).await;
-    let deadline = Instant::now() + Duration::from_secs(15);
-    let value = Bytes::from(vec![7; 20_000]);
-    while let Err(error) = store.create("/k/again", value.clone(), None).await {
-        assert!(matches!(error, Error::NoSpace(_)), "{error}");
-        assert!(Instant::now() < deadline, "no space after compaction: {error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let total = store.count("/k/").await.unwrap() as usize;
-    drop(store);
-    assert_eq!(reopen_and_count(directory.path()), total);
-}

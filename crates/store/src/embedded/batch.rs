@@ -11,6 +11,7 @@ use crate::local::Local;
 use crate::local::chain::Version;
 use crate::local::change::Write;
 use crate::local::lease::{Lease, Leases};
+use crate::quota::Quota;
 
 /// A request to the writer thread.
 pub(crate) enum Request {
@@ -93,12 +94,19 @@ pub(crate) struct Batch {
     pub answers: Vec<Reply>,
     pub revision: Revision,
     pub bytes: usize,
+    /// The size limit, with the writes of this batch.
+    quota: Option<Quota>,
     /// Keys as of the end of this batch.
     pending: HashMap<Arc<str>, Option<KeyValue>>,
 }
 
 impl Batch {
-    pub fn plan(requests: impl Iterator<Item = Request>, local: &Local, leases: &Leases) -> Batch {
+    pub fn plan(
+        requests: impl Iterator<Item = Request>,
+        local: &Local,
+        leases: &Leases,
+        quota: Option<Quota>,
+    ) -> Batch {
         let mut batch = Batch {
             versions: Vec::new(),
             granted: Vec::new(),
@@ -110,6 +118,7 @@ impl Batch {
             answers: Vec::new(),
             revision: local.revision(),
             bytes: 0,
+            quota,
             pending: HashMap::new(),
         };
         for request in requests {
@@ -134,7 +143,7 @@ impl Batch {
                 let result = self.write(&write, local, leases);
                 self.answers.push(Reply::Write(reply, result));
             }
-            Request::Grant { ttl_seconds, reply } => match leases.prepare(ttl_seconds) {
+            Request::Grant { ttl_seconds, reply } => match self.grant(ttl_seconds, leases) {
                 Ok(lease) => {
                     self.granted.push(lease);
                     self.answers.push(Reply::Grant(reply, lease));
@@ -171,10 +180,20 @@ impl Batch {
         }
         let current = self.current(write.key(), local);
         let version = write.decide(current.as_ref(), self.revision + 1)?;
+        if let Some(quota) = &mut self.quota {
+            quota.admit(write, current.as_ref())?;
+        }
         self.revision += 1;
         self.pending.insert(write.key().clone(), version.to_kv(write.key()));
         self.versions.push((write.key().clone(), version));
         Ok((self.revision, current))
+    }
+
+    fn grant(&mut self, ttl_seconds: i64, leases: &Leases) -> Result<Lease> {
+        if let Some(quota) = &mut self.quota {
+            quota.admit_lease()?;
+        }
+        leases.prepare(ttl_seconds)
     }
 
     fn revoke(&mut self, id: LeaseId, local: &Local, leases: &Leases) -> Result<()> {

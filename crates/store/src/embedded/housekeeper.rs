@@ -13,6 +13,7 @@ use crate::embedded::batch::Request;
 use crate::embedded::fault::Aftermath;
 use crate::error::{Error, Result};
 use crate::local::{Local, Retention};
+use crate::quota::{Quota, SizeLimit};
 
 const TICK: Duration = Duration::from_millis(250);
 /// Interval between probes of a failing disk.
@@ -21,6 +22,10 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 const CHECKPOINT_BYTES: u64 = 8 << 20;
 /// Log length from which the writer completes a checkpoint.
 const LOG_FRAMES_MAX: i64 = 4096;
+/// The part of the size limit that former versions may have is one of this many.
+const HISTORY_DIVISOR: u64 = 4;
+/// Age up to which former versions are kept in a full store, so that deletes and updates soon free the space of what they replace.
+const FULL_AGE: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
 enum Health {
@@ -39,10 +44,13 @@ pub(crate) struct Shared {
     commits: AtomicU64,
     doomed: AtomicUsize,
     checkpoint_duty: AtomicBool,
+    used_bytes: AtomicU64,
+    /// The size limit is reached.
+    is_full: AtomicBool,
 }
 
 impl Shared {
-    pub fn new(doomed: usize) -> Self {
+    pub fn new(doomed: usize, used_bytes: u64) -> Self {
         Shared {
             health: Mutex::new(Health::Good),
             stopping: Mutex::new(false),
@@ -51,6 +59,8 @@ impl Shared {
             commits: AtomicU64::new(0),
             doomed: AtomicUsize::new(doomed),
             checkpoint_duty: AtomicBool::new(false),
+            used_bytes: AtomicU64::new(used_bytes),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -101,6 +111,23 @@ impl Shared {
         }
     }
 
+    /// Records the space in use after a transaction.
+    pub fn measured(&self, used_bytes: u64, limit: &SizeLimit) {
+        self.used_bytes.store(used_bytes, Ordering::Relaxed);
+        let problem = self.quota(limit).and_then(|quota| quota.problem());
+        let was_full = self.is_full.swap(problem.is_some(), Ordering::Relaxed);
+        match problem {
+            Some(error) if !was_full => tracing::warn!(%error, "refusing writes that need space"),
+            None if was_full => tracing::info!("the store is below its size limit again"),
+            _ => {}
+        }
+    }
+
+    pub fn quota(&self, limit: &SizeLimit) -> Option<Quota> {
+        let limit_bytes = limit.bytes();
+        (limit_bytes > 0).then(|| Quota { limit_bytes, used_bytes: self.used_bytes.load(Ordering::Relaxed) })
+    }
+
     pub fn take_checkpoint_duty(&self) -> bool {
         self.checkpoint_duty.load(Ordering::Relaxed) && self.checkpoint_duty.swap(false, Ordering::Relaxed)
     }
@@ -125,6 +152,7 @@ pub(crate) struct Housekeeper {
     pub shared: Arc<Shared>,
     pub local: Arc<Local>,
     pub retention: Retention,
+    pub size_limit: SizeLimit,
     pub ack: Arc<AckFile>,
     pub requests: mpsc::WeakSender<Request>,
 }
@@ -149,7 +177,7 @@ impl Housekeeper {
             if idle && synced != now && self.ack.sync().is_ok() {
                 synced = now;
             }
-            if let Some(revision) = self.local.expired(&self.retention, Instant::now()) {
+            if let Some(revision) = self.local.expired(&self.retention(), Instant::now()) {
                 let (reply, _) = oneshot::channel();
                 self.ask(Request::Compact { revision, reply });
             }
@@ -159,6 +187,20 @@ impl Housekeeper {
                 self.ask(Request::Sweep);
             }
         }
+    }
+
+    /// Former versions count against the size limit too.
+    fn retention(&self) -> Retention {
+        let Retention { age, events, bytes } = self.retention;
+        let Some(quota) = self.shared.quota(&self.size_limit).filter(|_| age < Duration::MAX) else {
+            return self.retention;
+        };
+        let (age, most) = match quota.problem() {
+            // Updates that use the reserve need it for one another.
+            Some(_) => (age.min(FULL_AGE), quota.reserve() / 2),
+            None => (age, quota.limit_bytes / HISTORY_DIVISOR),
+        };
+        Retention { age, events, bytes: bytes.min(usize::try_from(most).unwrap_or(usize::MAX)) }
     }
 
     /// Never blocks: if the queue is full, the next tick retries.

@@ -37,6 +37,7 @@ use crate::kv::{KeyValue, LeaseId, RangeRequest, RangeResult, Revision};
 use crate::local::change::Write;
 use crate::local::lease::Leases;
 use crate::local::{Local, Retention};
+use crate::quota::{Quota, SizeLimit};
 use crate::{Store, WatchStream};
 
 pub use backup::snapshot;
@@ -52,13 +53,17 @@ pub struct EmbeddedOptions {
     /// Created if missing.
     pub directory: PathBuf,
     pub retention: Retention,
-    /// Writes that would grow the database beyond this fail with [`Error::NoSpace`].
-    pub size_bytes_max: Option<u64>,
+    /// Writes that would use more space than this fail with [`Error::NoSpace`].
+    pub size_limit: SizeLimit,
 }
 
 impl EmbeddedOptions {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        EmbeddedOptions { directory: directory.into(), retention: Retention::default(), size_bytes_max: None }
+        EmbeddedOptions {
+            directory: directory.into(),
+            retention: Retention::default(),
+            size_limit: SizeLimit::default(),
+        }
     }
 }
 
@@ -68,6 +73,7 @@ pub struct Embedded {
     local: Arc<Local>,
     leases: Arc<Leases>,
     shared: Arc<Shared>,
+    size_limit: SizeLimit,
     /// `None` only while dropping.
     requests: Option<mpsc::Sender<Request>>,
     /// Writes that wait for the flush of others.
@@ -232,6 +238,10 @@ impl Store for Embedded {
     async fn size_bytes(&self) -> Result<u64> {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         Ok(length(&self.files.database) + length(&self.files.log))
+    }
+
+    fn quota(&self) -> Option<Quota> {
+        self.shared.quota(&self.size_limit)
     }
 
     async fn scrub(&self) -> Result<()> {

@@ -62,7 +62,7 @@ pub(super) fn open(options: &EmbeddedOptions) -> Result<Embedded> {
     wal::verify(&files.log)?;
 
     let mut connection = connect(&files.database)?;
-    configure(&connection, options).map_err(|error| explain(&files.database, &error))?;
+    configure(&connection).map_err(|error| explain(&files.database, &error))?;
     table::prepare(&mut connection, &files.database)?;
     let contents = read(&connection, &files.database)?;
     refuse_lost_tail(&files, acknowledged, &contents.ledger)?;
@@ -131,7 +131,7 @@ pub(super) fn set_page_size(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", PAGE_BYTES as i64)
 }
 
-fn configure(connection: &Connection, options: &EmbeddedOptions) -> rusqlite::Result<()> {
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
     set_page_size(connection)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "full")?;
@@ -139,9 +139,6 @@ fn configure(connection: &Connection, options: &EmbeddedOptions) -> rusqlite::Re
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
-    if let Some(bytes) = options.size_bytes_max {
-        connection.pragma_update_and_check(None, "max_page_count", (bytes / PAGE_BYTES).max(8) as i64, |_| Ok(()))?;
-    }
     Ok(())
 }
 
@@ -187,16 +184,18 @@ fn start(
     let local = Arc::new(Local::new(contents.index));
     let leases = Arc::new(Leases::default());
     contents.leases.into_iter().for_each(|lease| leases.start(lease));
-    let shared = Arc::new(Shared::new(contents.doomed.len()));
+    let used = table::used_bytes(&connection).map_err(|error| explain(&files.database, &error))?;
+    let shared = Arc::new(Shared::new(contents.doomed.len(), used));
     let (sender, requests) = mpsc::channel(QUEUE_REQUESTS_MAX);
 
     let side = connect(&files.database)?;
-    configure(&side, options).map_err(|error| explain(&files.database, &error))?;
+    configure(&side).map_err(|error| explain(&files.database, &error))?;
     let housekeeper = Housekeeper {
         connection: side,
         shared: shared.clone(),
         local: local.clone(),
         retention: options.retention,
+        size_limit: options.size_limit.clone(),
         ack: ack.clone(),
         requests: sender.downgrade(),
     };
@@ -211,6 +210,7 @@ fn start(
         local: local.clone(),
         leases: leases.clone(),
         shared: shared.clone(),
+        size_limit: options.size_limit.clone(),
         ack,
         ledger: contents.ledger,
         doomed: contents.doomed,
@@ -228,7 +228,9 @@ fn start(
         })
         .map_err(threads)?;
     let writer = Mutex::new(Some(writer));
-    let embedded = Embedded { files, local, leases, shared, requests: Some(sender), deferred, finished, writer };
+    let size_limit = options.size_limit.clone();
+    let embedded =
+        Embedded { files, local, leases, shared, size_limit, requests: Some(sender), deferred, finished, writer };
     embedded.expire_leases().map_err(threads)?;
     Ok(embedded)
 }

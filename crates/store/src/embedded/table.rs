@@ -234,6 +234,13 @@ fn version_of<'r>(row: &'r rusqlite::Row<'_>) -> rusqlite::Result<(&'r str, Vers
     Ok((key, version, row.get(1)?))
 }
 
+/// Bytes of the pages in use.
+pub(crate) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let pragma = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0));
+    let used = pragma("PRAGMA page_count")? - pragma("PRAGMA freelist_count")?;
+    Ok((used * pragma("PRAGMA page_size")?).max(0) as u64)
+}
+
 /// Adds a version and returns its checksum for the ledger.
 pub(crate) fn insert_version(connection: &Connection, key: &str, version: &Version) -> rusqlite::Result<u32> {
     let crc = version_crc(key, version);

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::kv::Revision;
 use crate::local::Local;
 use crate::local::lease::Leases;
+use crate::quota::SizeLimit;
 
 /// Bounds of one transaction: large enough to share a flush, small enough for low latency.
 const BATCH_REQUESTS_MAX: usize = 1024;
@@ -39,6 +40,7 @@ pub(crate) struct Writer {
     pub local: Arc<Local>,
     pub leases: Arc<Leases>,
     pub shared: Arc<Shared>,
+    pub size_limit: SizeLimit,
     pub ack: Arc<AckFile>,
     pub ledger: Ledger,
     /// Oldest first, so that a deletion marker is never removed before the versions it deletes.
@@ -93,7 +95,7 @@ impl Writer {
     fn scrub(&mut self) -> Result<(), Error> {
         while !self.doomed.is_empty() {
             let left = self.doomed.len();
-            self.process(Batch::plan(std::iter::once(Request::Sweep), &self.local, &self.leases));
+            self.process(Batch::plan(std::iter::once(Request::Sweep), &self.local, &self.leases, None));
             if self.doomed.len() == left {
                 self.shared.health()?;
                 return Err(Error::Unavailable("compacted rows could not be removed".into()));
@@ -118,7 +120,7 @@ impl Writer {
             bytes += next;
             backlog.pop_front()
         });
-        Batch::plan(requests, &self.local, &self.leases)
+        Batch::plan(requests, &self.local, &self.leases, self.shared.quota(&self.size_limit))
     }
 
     fn process(&mut self, batch: Batch) {
@@ -129,16 +131,21 @@ impl Writer {
             return batch.answers.into_iter().for_each(|answer| answer.fail(&error));
         }
         match self.commit(&batch) {
-            Ok(ledger) => self.publish(batch, ledger),
+            Ok((ledger, used_bytes)) => {
+                self.shared.measured(used_bytes, &self.size_limit);
+                self.publish(batch, ledger);
+            }
             Err(failure) => self.refuse(batch, failure),
         }
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<Ledger, Failure> {
+    /// Returns the new ledger and the bytes in use.
+    fn commit(&mut self, batch: &Batch) -> Result<(Ledger, u64), Failure> {
         let mut ledger = self.ledger;
         self.write_rows(batch, &mut ledger).map_err(Failure::Before)?;
+        let used_bytes = table::used_bytes(&self.connection).map_err(Failure::Before)?;
         self.connection.execute_batch("COMMIT").map_err(Failure::During)?;
-        Ok(ledger)
+        Ok((ledger, used_bytes))
     }
 
     fn write_rows(&self, batch: &Batch, ledger: &mut Ledger) -> rusqlite::Result<()> {
