@@ -226,20 +226,22 @@ fn statistics_and_member_proxy_work(manager: &ManagerProcess, endpoint: &str) {
 
 fn a_shell_ends_when_its_credential_is_revoked(manager: &ManagerProcess, proxy: &str) {
     let config = manager.directory.path().join("shell.config").display().to_string();
+    let errors = manager.directory.path().join("shell.errors");
     let issued = manager.flotilla(&["instance", "kubeconfig", "east", "--expires", "1h", "-o", &config]);
     assert!(issued.status.success(), "{}", text(&issued));
     let mut shell = Command::new(programs().join("kubectl"))
         .args(["--kubeconfig", &config, "--server", proxy, "exec", "-i", "web", "--", "sh"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(std::fs::File::create(&errors).expect("a file for errors"))
         .spawn()
         .expect("kubectl starts");
     let mut input = shell.stdin.take().expect("an input");
     input.write_all(b"echo open\n").expect("typed");
     let mut line = String::new();
     BufReader::new(shell.stdout.take().expect("an output")).read_line(&mut line).expect("an answer");
-    assert_eq!(line, "open\n");
+    let said = || format!("{}\n{}", std::fs::read_to_string(&errors).unwrap_or_default(), manager.server.log());
+    assert_eq!(line, "open\n", "{}", said());
 
     let listed = text(&manager.flotilla(&["instance", "kubeconfig", "east", "--list"]));
     let id = listed.split_whitespace().next().expect("an id").to_owned();
