@@ -91,7 +91,7 @@ async fn a_full_store_admits_updates_that_hardly_grow() {
     let grown = store.update(&key(0), vec![7; 40_000].into(), revision, None).await;
     assert!(matches!(grown, Err(Error::NoSpace(_))), "{grown:?}");
     assert!(matches!(store.grant(60).await, Err(Error::NoSpace(_)) | Ok(_)));
-    // Former versions make room for more updates than the reserve has space for.
+    // Former versions are compacted, so that more updates succeed than the reserve has space for.
     for length in (20_000..21_000).step_by(10) {
         let deadline = Instant::now() + Duration::from_secs(20);
         revision = loop {
