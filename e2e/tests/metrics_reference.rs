@@ -116,6 +116,18 @@ fn label_names(labels: &str) -> Vec<String> {
     outside.split([',', '=']).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// Tells the scheduler where the estimator of a member is.
+fn estimator(cluster: &str, port: u16) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Service
+metadata: {{name: karmada-scheduler-estimator-{cluster}, namespace: karmada-system}}
+spec: {{type: ExternalName, externalName: localhost, ports: [{{port: 10352, targetPort: {port}}}]}}
+"
+    )
+}
+
 struct ScrapedFleet {
     plane: Flotilla,
     manager: ManagerProcess,
@@ -139,10 +151,15 @@ impl ScrapedFleet {
             "--feature-gates=PropagationPolicyPreemption=true",
             "--cluster-status-update-frequency=1s",
             "--horizontal-pod-autoscaler-sync-period=1s",
+            "--enable-scheduler-estimator",
+            "--quota-backend-bytes=1Gi",
         ]);
         let (pushed, pulled) = (LightMember::start(&[]), LightMember::start(&[]));
-        let port = steady_port();
-        let flags = [format!("--metrics-bind-address=127.0.0.1:{port}")];
+        let (port, estimators) = (steady_port(), steady_port());
+        let flags = [
+            format!("--metrics-bind-address=127.0.0.1:{port}"),
+            format!("--estimator-bind-address=127.0.0.1:{estimators}"),
+        ];
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let agent = Agent::ours_outside(&plane.kubeconfig, ("pulled", &pulled.kubeconfig), &flags);
         let member = pushed.kubeconfig.to_str().expect("UTF-8");
@@ -162,6 +179,7 @@ impl ScrapedFleet {
                 fleet.ask(&["get", "cluster", cluster, READY]) == "True"
             });
         }
+        fleet.apply(&estimator("pulled", estimators));
         fleet
     }
 
@@ -194,9 +212,20 @@ impl ScrapedFleet {
         assert!(self.plane.kubectl(&["delete", "configmap", "settings"]).status.success());
         self.in_pushed(&["get", "configmap", "settings", "--ignore-not-found", "-o=name"], "");
         self.in_pushed(&["get", "deployment", "web", "-o=jsonpath={.status.readyReplicas}"], "2");
+        self.estimate();
         self.apply(AUTOSCALERS);
         let taint = run(&binary(), &self.plane.kubeconfig, &["taint", "clusters", "pushed", "away=now:NoExecute"]);
         assert!(taint.status.success(), "{}", text(&taint));
+    }
+
+    /// The estimator of the agent answers as soon as it knows the nodes of its member.
+    fn estimate(&self) {
+        let mut replicas = 2;
+        eventually("an estimator answers", LIMIT, || {
+            replicas = 5 - replicas;
+            self.ask(&["scale", "deployment", "web", &format!("--replicas={replicas}")]);
+            self.scrape().contains_key("karmada_scheduler_estimator_estimating_plugin_execution_duration_seconds")
+        });
     }
 
     fn scrape(&self) -> Metrics {

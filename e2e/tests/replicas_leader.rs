@@ -205,4 +205,13 @@ fn freeze_and_wake(replicas: &Replicas, frozen: usize, members: &RecordedMembers
     assert!(!text(&bindings).contains("/burst-"), "nothing is left of it on the plane");
     let leader = replicas.leader(asked).expect("someone leads");
     assert_ne!(leader, frozen);
+    eventually("each replica reports whether it leads", LIMIT, || {
+        let leader = replicas.leader(asked);
+        (0..3).all(|number| reports_leading(replicas, number) == (leader == Some(number)))
+    });
+}
+
+fn reports_leading(replicas: &Replicas, number: usize) -> bool {
+    let metrics = kubectl(&replicas.get(number).kubeconfig, &["get", "--raw", "/metrics"]);
+    text(&metrics).lines().any(|line| line == r#"leader_election_master_status{name="karmada-scheduler"} 1"#)
 }

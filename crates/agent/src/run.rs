@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::features::Features;
 use cluster_client::ClusterClient;
-use estimator::server::{EstimatorServer, ServerSettings};
+use estimator::server::{EstimatorDeps, EstimatorServer, ServerSettings};
 use member_sync::interpretation::follow;
 use member_sync::{MemberDeps, Recorders, run_member};
 use membership::credentials;
@@ -14,7 +14,7 @@ use membership::renewal::{self, AgentKubeconfig, Renewal};
 use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::backoff::Backoff;
-use reconcile::{Clock, LeaderElection, LeaderElector};
+use reconcile::{Clock, LeaderElection, LeaderElector, Term};
 use tokio_util::sync::CancellationToken;
 
 use crate::capacity;
@@ -83,11 +83,14 @@ pub async fn run(deps: AgentDeps, cancel: CancellationToken) -> Result<(), Dupli
     let election = LeaderElection::new(&replicas.namespace, &name, &replicas.identity);
     let elector = LeaderElector::new(election, deps.member.clone(), Arc::clone(&deps.clock));
     let outcome = parking_lot::Mutex::new(Ok(()));
-    let term = |term: CancellationToken| async {
-        let ended = work(&deps, term).await;
+    deps.metrics.leader.compete(&[&name]);
+    let term = |term: Term| async {
+        let fence = term.fence;
+        deps.metrics.leader.leads_while(move || fence.is_open());
+        let ended = work(&deps, term.cancel).await;
         *outcome.lock() = ended;
     };
-    elector.run(cancel, term).await;
+    elector.run_terms(cancel, term).await;
     outcome.into_inner()
 }
 
@@ -167,9 +170,13 @@ async fn serve_estimates(deps: &AgentDeps, capacity: &MemberCapacity, cancel: &C
     });
     let mut failures = 0;
     while !cancel.is_cancelled() {
-        let clock = Arc::clone(&deps.clock);
-        let with_quotas = deps.features.resource_quota_estimate;
-        match EstimatorServer::bind(settings, source.clone(), clock, with_quotas).await {
+        let service = EstimatorDeps {
+            source: source.clone(),
+            clock: Arc::clone(&deps.clock),
+            metrics: deps.metrics.estimator.clone(),
+            with_quotas: deps.features.resource_quota_estimate,
+        };
+        match EstimatorServer::bind(settings, service).await {
             Ok(server) => {
                 tracing::info!(address = %server.address, "serving estimates");
                 return server.run(cancel.clone()).await;

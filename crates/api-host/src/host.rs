@@ -30,6 +30,7 @@ use apiserver::http::{Listening, listen, serve_plain};
 use apiserver::server::{Handlers, Server, ServerConfig};
 use cluster_client::{Backend, ClusterClient, Endpoint, Identity, User};
 use kinds::Kind;
+use metrics::Registry;
 use object::Object;
 use pki::authority::CertificateAuthority;
 use pki::jwt::signer::JwtSigner;
@@ -69,6 +70,8 @@ pub struct Additions {
     pub judges: Vec<Box<dyn Admission>>,
     /// Steps after all others except the quota.
     pub admission: Vec<Box<dyn Admission>>,
+    /// Their metrics, which the server's `/metrics` includes.
+    pub metrics: Registry,
 }
 
 /// An API server. `ApiHost<TcpListener>` is open: its in-process clients work and its address is known, but it accepts no
@@ -119,12 +122,12 @@ impl ApiHost<TcpListener> {
         };
         certificates.write_admin_kubeconfig(&admin)?;
 
-        let Additions { kinds, objects, judges, admission } = additions;
+        let Additions { kinds, objects, judges, admission, metrics } = additions;
         let steps = admission_steps(options.service_range, judges, admission);
         let audit_webhook = options.audit_webhook.clone();
         let audit_webhook = audit_webhook.map(|(endpoint, batches)| Arc::new(AuditWebhook::start(endpoint, batches)));
-        let config =
-            server_config(options, audit_webhook.clone(), (kinds, steps), &certificates, store.clone(), stop.clone())?;
+        let parts = (kinds, steps, metrics);
+        let config = server_config(options, audit_webhook.clone(), parts, &certificates, store.clone(), stop.clone())?;
         let server = Server::new(config);
         if let Some(webhook) = &audit_webhook {
             count_dropped_events(&server, webhook);
@@ -320,7 +323,7 @@ async fn certificates(
 fn server_config(
     options: &Options,
     audit_webhook: Option<Arc<AuditWebhook>>,
-    (more_kinds, admission): (Vec<Kind>, Chain),
+    (more_kinds, admission, component_metrics): (Vec<Kind>, Chain, Registry),
     certificates: &Certificates,
     store: Arc<dyn Store>,
     stop: CancellationToken,
@@ -349,6 +352,7 @@ fn server_config(
         limits: options.limits,
         version: options.version.clone(),
         event_ttl: options.event_ttl,
+        component_metrics,
         addresses: options.addresses,
         stop,
     })

@@ -75,6 +75,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    pub fn with(components: ::metrics::Registry) -> Self {
+        Self { components, ..Self::default() }
+    }
+
     /// Counts a request. Only served resources appear in labels: callers choose paths, and may choose a new one for
     /// every request.
     pub fn finished(&self, labels: RequestLabels, took: Duration) {

@@ -49,6 +49,8 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     pub version: Version,
     pub event_ttl: Duration,
+    /// Metrics of what is around the server, which its `/metrics` includes.
+    pub component_metrics: ::metrics::Registry,
     /// The addresses that webhooks and APIServices may name.
     pub addresses: AddressPolicy,
     pub stop: CancellationToken,
@@ -140,7 +142,7 @@ pub struct Server {
 
 impl Server {
     pub fn new(config: ServerConfig) -> Arc<Self> {
-        let (metrics, compressed_parts) = (Metrics::default(), Arc::<CompressedParts>::default());
+        let (metrics, compressed_parts) = (Metrics::with(config.component_metrics), Arc::<CompressedParts>::default());
         compressed_parts.clone().measure(&metrics.components);
         Arc::new(Self {
             objects: Objects::new(config.store.clone()),

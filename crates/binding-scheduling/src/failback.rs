@@ -170,6 +170,7 @@ impl PlannedReturn {
         let status = BindingStatus { scheduler_observed_affinity_name: String::new(), ..binding.status.clone() };
         let request = Request { spec: &spec, status: &status, peers, options: &scheduler.options, answers: None };
         let (decision, explanation) = explain(snapshot, &request);
+        scheduler.count_estimates(&request, &explanation);
         let targets = decision.result.as_ref().ok()?;
         targets.iter().any(|target| self.well.contains(&target.name)).then_some((decision, explanation))
     }

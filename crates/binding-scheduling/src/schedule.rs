@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use api::work::BindingStatus;
 use object::Object;
-use plane_metrics::{ScheduleType, SchedulingMetrics};
+use plane_metrics::{EstimateType, ScheduleType, SchedulingMetrics};
 use plane_state::RecordedDecision;
 use propagation::binding_scope::check_stored;
 use reconcile::{ObjectKey, Regarding};
@@ -177,7 +177,9 @@ impl BindingScheduler {
         let mut laps = StepTimer::new(&self.metrics.scheduling);
         let mut explain = |snapshot: &ClusterSnapshot, request: &Request<'_>| {
             laps.start();
-            explain_timed(snapshot, request, &mut |step| laps.passed(step))
+            let (decision, explanation) = explain_timed(snapshot, request, &mut |step| laps.passed(step));
+            self.count_estimates(request, &explanation);
+            (decision, explanation)
         };
         let held = reason.filter(|_| self.is_resilient).and_then(|need| without_left(binding, need));
         if let Some(held) = held {
@@ -197,6 +199,15 @@ impl BindingScheduler {
             (again, explained) if again.result.is_ok() => (again, explained),
             _ => (decision, explanation),
         }
+    }
+
+    /// Counts what a scheduler of Karmada would ask the estimators of members for.
+    pub fn count_estimates(&self, request: &Request<'_>, explanation: &Explanation) {
+        let kind = match scheduler::places_whole_sets(request.spec, request.options) {
+            true => EstimateType::MaxAvailableComponentSets,
+            false => EstimateType::MaxAvailableReplicas,
+        };
+        self.metrics.estimator.made(kind, explanation.accurate_estimates());
     }
 
     /// Reports every failed affinity group separately.

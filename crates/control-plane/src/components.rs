@@ -27,6 +27,10 @@ use crate::options::Propagation;
 /// Held by the active replica among those that share a storage.
 const LEASE: (&str, &str) = ("kube-system", "flotilla-controllers");
 
+/// Leases of the programs whose controllers run here, which dashboards and alerts know.
+const REPLACED_LEASES: [&str; 3] = ["kube-controller-manager", "karmada-controller-manager", "karmada-scheduler"];
+const DESCHEDULER_LEASE: &str = "karmada-descheduler";
+
 /// Maximum time for work in progress when the control plane stops.
 const END_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -83,10 +87,15 @@ pub fn start(
     let connect = Arc::new(member_sync::connect::connect);
     let background = propagation.background.clone().unwrap_or_else(Handle::current);
     follow_propagations(&background, &shared, Arc::clone(&clock), host.stop.clone());
+    let leader = shared.metrics.leader.clone();
+    let descheduler = propagation.scheduling.descheduling.map(|_| DESCHEDULER_LEASE);
+    leader.compete(&REPLACED_LEASES.into_iter().chain(descheduler).collect::<Vec<_>>());
     let components = Components { clients, shared, parameters, propagation, clock, connect };
     let stop = CancellationToken::new();
     let cancel = stop.clone();
     let Some(candidate) = candidate else {
+        let stopped = stop.clone();
+        leader.leads_while(move || !stopped.is_cancelled());
         return Ok(Running { stop, task: background.spawn(components.run_restarting(cancel)) });
     };
     // The election runs among the requests: a busy plane must not lose its lease.
@@ -94,6 +103,8 @@ pub fn start(
         let election = LeaderElection::new(LEASE.0, LEASE.1, &candidate);
         let elector = LeaderElector::new(election, components.clients.manager.clone(), Arc::clone(&components.clock));
         let run_term = |term: Term| {
+            let fence = term.fence.clone();
+            leader.leads_while(move || fence.is_open());
             let running = background.spawn(components.within(&term.fence).run_restarting(term.cancel));
             async move {
                 if let Err(error) = running.await {

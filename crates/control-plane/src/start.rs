@@ -15,9 +15,10 @@ use apiserver::server::{Handlers, Server};
 use apiserver::usage::UsageApi;
 use cluster_client::remote::addresses::AddressPolicy;
 use cluster_client::{ClusterClient, MemberClients, User};
-use estimator::server::EstimatorServer;
+use estimator::server::{EstimatorDeps, EstimatorServer};
 use explain::Explainer;
 use member_sync::gate::Gate;
+use metrics::Registry;
 use metrics_adapter::MetricsAdapter;
 use plane_api::admission::agents::AgentRestriction;
 use plane_api::admission::cluster_secrets::ClusterSecretAccess;
@@ -77,7 +78,11 @@ impl ControlPlane {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let mut options = options;
         let mode = SafeMode::unknown();
-        let host = ApiHost::open(&options.host, additions(&options.propagation, &mode)).await?;
+        let registry = Registry::default();
+        let metrics = PlaneMetrics::new(&registry);
+        let additions = additions(&options.propagation, &mode, &metrics);
+        let host = ApiHost::open(&options.host, Additions { metrics: registry, ..additions }).await?;
+        metrics.build(&host.server.version.git_version);
         safe_mode::begin(&host.server, &mode).await.map_err(|status| anyhow::anyhow!("{status}"))?;
         options.propagation.member_sync.gate = Gate::shared(mode.clone());
         options.propagation.member_sync.addresses = options.host.addresses;
@@ -98,7 +103,7 @@ impl ControlPlane {
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
             propagations: Propagations::default(),
-            metrics: plane_metrics(&host.server),
+            metrics,
         };
         let capacity = shared.member_capacity.clone();
         tokio::spawn(member_capacity::follow(Arc::clone(&host.server), clusters, capacity));
@@ -132,7 +137,7 @@ impl ControlPlane {
 }
 
 /// Kinds and admission steps of a control plane in addition to those of every API server.
-fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
+fn additions(propagation: &Propagation, mode: &SafeMode, metrics: &PlaneMetrics) -> Additions {
     Additions {
         kinds: [validation::kinds(&propagation.features), apiserver::usage::kinds()].concat(),
         objects: plane_api::bootstrap::objects(),
@@ -153,7 +158,9 @@ fn additions(propagation: &Propagation, mode: &SafeMode) -> Additions {
             features: Arc::clone(&propagation.features),
             allow_no_execute_taints: propagation.allow_no_execute_taint_policy,
             compile: Arc::new(interpreter::check::compile),
+            metrics: metrics.webhooks.clone(),
         }),
+        ..Additions::default()
     }
 }
 
@@ -224,8 +231,13 @@ fn handlers(
 async fn serve_estimates(shared: &Shared, propagation: &Propagation, stop: CancellationToken) -> anyhow::Result<()> {
     let Some(settings) = &propagation.estimator_server else { return Ok(()) };
     let source = Arc::new(AllMembers { capacity: shared.member_capacity.clone(), client: shared.client.clone() });
-    let with_quotas = propagation.features.resource_quota_estimate;
-    let server = EstimatorServer::bind(settings, source, Arc::new(SystemClock), with_quotas).await?;
+    let deps = EstimatorDeps {
+        source,
+        clock: Arc::new(SystemClock),
+        metrics: shared.metrics.estimator.clone(),
+        with_quotas: propagation.features.resource_quota_estimate,
+    };
+    let server = EstimatorServer::bind(settings, deps).await?;
     tracing::info!(address = %server.address, "serving estimates");
     tokio::spawn(server.run(stop));
     Ok(())
@@ -246,11 +258,4 @@ fn candidate(options: &Options, address: SocketAddr) -> anyhow::Result<Option<St
         api_host::Storage::Etcd(_) => Some(format!("{address}_{}", pki::token::random_lowercase(12)?)),
         api_host::Storage::Embedded | api_host::Storage::Memory => None,
     })
-}
-
-/// Declares Karmada's metrics among those of the API server.
-fn plane_metrics(server: &Server) -> PlaneMetrics {
-    let metrics = PlaneMetrics::new(&server.metrics.components);
-    metrics.build(&server.version.git_version);
-    metrics
 }

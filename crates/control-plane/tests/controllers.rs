@@ -325,3 +325,24 @@ async fn cluster_info_is_signed_until_the_token_expires() {
     world.there(&info, |info| !is_signed(info) && !info.str_at(&["data", "kubeconfig"]).is_empty()).await;
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_say_that_the_only_server_leads_and_count_admissions() {
+    let world = World::start("metrics").await;
+    world.namespace("a").await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "a"}, "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret"}]}});
+    world.create("propagationpolicies", policy).await;
+    let mut text = String::new();
+    world.plane.server.metrics.components.render(&mut text);
+    let leases: Vec<&str> = text.lines().filter(|line| line.starts_with("leader_election_master_status")).collect();
+    let expected = ["karmada-controller-manager", "karmada-scheduler", "kube-controller-manager"];
+    assert_eq!(leases, expected.map(|name| format!("leader_election_master_status{{name=\"{name}\"}} 1")));
+    for path in ["/mutate-propagationpolicy", "/validate-propagationpolicy"] {
+        let series = format!("controller_runtime_webhook_requests_total{{webhook=\"{path}\",code=\"200\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&*series));
+        // Controllers may have written the policy too.
+        assert!(count.is_some_and(|count| count != "0"), "{series} in\n{text}");
+    }
+    world.stop().await;
+}

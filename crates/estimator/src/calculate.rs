@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::capacity::ClusterNodes;
 use api::cluster::ClusterSpec;
 use api::work::{BindingSpec, ReplicaRequirements};
+use plane_metrics::{EstimatePlugin, EstimatePoint, EstimatorMetrics};
 use scheduler::capacity::{Demand, Free, ResolvedDemand, ResourceNames, parts_of};
 
 /// Replicas or whole sets of components.
@@ -14,35 +15,73 @@ pub enum Wanted {
     Sets(Box<BindingSpec>),
 }
 
-/// `assumed`: workloads that the caller has assigned to the member already and that do not show in its capacity yet.
-pub fn estimate(nodes: &Arc<ClusterNodes>, wanted: &Wanted, assumed: &[BindingSpec], with_quotas: bool) -> i32 {
-    let mut names = ResourceNames::default();
-    let mut free = Free::new(&mut names, &ClusterSpec::default(), None, Some(nodes));
-    for workload in assumed {
-        for part in parts_of(workload) {
-            free.deduct(Some(nodes), &names, &part);
+/// What an estimate is made from, and where its duration is recorded.
+pub struct MemberEstimator<'a> {
+    pub nodes: &'a Arc<ClusterNodes>,
+    pub with_quotas: bool,
+    pub metrics: &'a EstimatorMetrics,
+}
+
+impl MemberEstimator<'_> {
+    /// `assumed`: workloads that the caller has assigned to the member already and that do not show in its capacity yet.
+    pub fn estimate(&self, wanted: &Wanted, assumed: &[BindingSpec]) -> i32 {
+        let mut names = ResourceNames::default();
+        let mut free = Free::new(&mut names, &ClusterSpec::default(), None, Some(self.nodes));
+        for workload in assumed {
+            for part in parts_of(workload) {
+                free.deduct(Some(self.nodes), &names, &part);
+            }
+        }
+        match wanted {
+            Wanted::Replicas(requirements) => {
+                let demand = Demand::new(&BindingSpec::default(), requirements.as_ref());
+                let resolved = ResolvedDemand::new(&names, &demand);
+                self.least(
+                    EstimatePoint::Replicas,
+                    || free.by_nodes(Some(self.nodes), &resolved),
+                    || free.by_quotas(Some(self.nodes), &demand),
+                )
+            }
+            Wanted::Sets(spec) => {
+                let parts = parts_of(spec);
+                self.least(
+                    EstimatePoint::Components,
+                    || free.sets_by_nodes(Some(self.nodes), &names, &parts),
+                    || free.sets_by_quotas(Some(self.nodes), &parts),
+                )
+            }
         }
     }
-    let (by_nodes, by_quotas) = match wanted {
-        Wanted::Replicas(requirements) => {
-            let demand = Demand::new(&BindingSpec::default(), requirements.as_ref());
-            let resolved = ResolvedDemand::new(&names, &demand);
-            (free.by_nodes(Some(nodes), &resolved), free.by_quotas(Some(nodes), &demand))
-        }
-        Wanted::Sets(spec) => {
-            let parts = parts_of(spec);
-            (free.sets_by_nodes(Some(nodes), &names, &parts), free.sets_by_quotas(Some(nodes), &parts))
-        }
-    };
-    by_nodes.into_iter().chain(by_quotas.filter(|_| with_quotas)).min().unwrap_or(0)
+
+    /// Runs what Karmada has as plugins: nodes always, quotas if the gate is on.
+    fn least(
+        &self,
+        point: EstimatePoint,
+        by_nodes: impl FnOnce() -> Option<i32>,
+        by_quotas: impl FnOnce() -> Option<i32>,
+    ) -> i32 {
+        let metrics = self.metrics;
+        let estimates = metrics.all_plugins(point, || {
+            let by_nodes = metrics.plugin(point, EstimatePlugin::Nodes, by_nodes);
+            let by_quotas = self.with_quotas.then(|| metrics.plugin(point, EstimatePlugin::Quotas, by_quotas));
+            [by_nodes, by_quotas.flatten()]
+        });
+        estimates.into_iter().flatten().min().unwrap_or(0)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use api::capacity::{NodeCapacity, QuotaCapacity};
+    use plane_metrics::PlaneMetrics;
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn estimate(nodes: &Arc<ClusterNodes>, wanted: &Wanted, assumed: &[BindingSpec], with_quotas: bool) -> i32 {
+        let metrics = PlaneMetrics::default().estimator;
+        MemberEstimator { nodes, with_quotas, metrics: &metrics }.estimate(wanted, assumed)
+    }
 
     fn member() -> Arc<ClusterNodes> {
         let node = |name: &str, zone: &str| NodeCapacity {
@@ -92,5 +131,38 @@ mod tests {
         check(&one_cpu("team"), &[set("team")], true, 0);
         let empty = Arc::new(ClusterNodes::default());
         assert_eq!(estimate(&empty, &one_cpu("team"), &[], false), 0);
+    }
+
+    #[test]
+    fn each_plugin_that_runs_is_measured() {
+        let metrics = PlaneMetrics::default();
+        let nodes = member();
+        let estimator = MemberEstimator { nodes: &nodes, with_quotas: false, metrics: &metrics.estimator };
+        estimator.estimate(&Wanted::Replicas(None), &[]);
+        let estimator = MemberEstimator { with_quotas: true, ..estimator };
+        estimator.estimate(&Wanted::Replicas(None), &[]);
+        estimator.estimate(&Wanted::Sets(Box::default()), &[]);
+        let mut text = String::new();
+        metrics.render(&mut text);
+        let prefix = "karmada_scheduler_estimator_estimating_plugin_";
+        let counts = text.lines().filter_map(|line| line.strip_prefix(prefix)).filter(|line| line.contains("_count"));
+        let point = "estimating_plugin_extension_point";
+        let expected = [
+            format!(
+                "execution_duration_seconds_count{{estimating_plugin=\"NodeResourceEstimator\",{point}=\"estimate_components\"}} 1"
+            ),
+            format!(
+                "execution_duration_seconds_count{{estimating_plugin=\"NodeResourceEstimator\",{point}=\"estimate_replicas\"}} 2"
+            ),
+            format!(
+                "execution_duration_seconds_count{{estimating_plugin=\"ResourceQuotaEstimator\",{point}=\"estimate_components\"}} 1"
+            ),
+            format!(
+                "execution_duration_seconds_count{{estimating_plugin=\"ResourceQuotaEstimator\",{point}=\"estimate_replicas\"}} 1"
+            ),
+            format!("extension_point_duration_seconds_count{{{point}=\"estimate_components\"}} 1"),
+            format!("extension_point_duration_seconds_count{{{point}=\"estimate_replicas\"}} 2"),
+        ];
+        assert_eq!(counts.collect::<Vec<_>>(), expected);
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::capacity::ClusterNodes;
 use api::work::{BindingSpec, Unschedulable};
@@ -15,6 +15,7 @@ use listener::{ConnectionLimits, ConnectionPeer, HttpListener, HttpSettings};
 use pki::certificate::{Certificate, KeyedCertificate};
 use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, ReloadableCertResolver, server_config};
+use plane_metrics::{EstimateType, EstimatorMetrics};
 use prost::DecodeError;
 use reconcile::Clock;
 use tokio::net::TcpListener;
@@ -25,7 +26,7 @@ use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-use crate::calculate::{Wanted, estimate};
+use crate::calculate::{MemberEstimator, Wanted};
 use crate::messages::{
     AssumedWorkload, MaxAvailableComponentSetsRequest, MaxAvailableComponentSetsResponse, MaxAvailableReplicasRequest,
     MaxAvailableReplicasResponse, UnschedulableReplicasRequest, UnschedulableReplicasResponse,
@@ -56,6 +57,15 @@ pub trait EstimatorSource: Send + Sync + 'static {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Unschedulable>, object::Status>;
+}
+
+/// The dependencies of the service.
+pub struct EstimatorDeps {
+    pub source: Arc<dyn EstimatorSource>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: EstimatorMetrics,
+    /// The gate ResourceQuotaEstimate.
+    pub with_quotas: bool,
 }
 
 /// Address and TLS files of the service.
@@ -98,13 +108,8 @@ pub struct EstimatorServer {
 }
 
 impl EstimatorServer {
-    /// Binds the address. `with_quotas`: the gate ResourceQuotaEstimate.
-    pub async fn bind(
-        settings: &ServerSettings,
-        source: Arc<dyn EstimatorSource>,
-        clock: Arc<dyn Clock>,
-        with_quotas: bool,
-    ) -> Result<Self, StartError> {
+    /// Binds the address.
+    pub async fn bind(settings: &ServerSettings, deps: EstimatorDeps) -> Result<Self, StartError> {
         let failed = |error| StartError::Listen { address: settings.bind, error };
         let tcp = TcpListener::bind(settings.bind).await.map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
@@ -117,7 +122,8 @@ impl EstimatorServer {
         };
         let tls = settings.certificate.as_ref().map(|pair| acceptor(pair, trust.is_some())).transpose()?;
         let limits = ConnectionLimits { idle_max: IDLE_MAX, ..ConnectionLimits::default() };
-        let service = EstimatorService { source, clock, trust, with_quotas };
+        let EstimatorDeps { source, clock, metrics, with_quotas } = deps;
+        let service = EstimatorService { source, clock, metrics, trust, with_quotas };
         Ok(Self { address, listener: HttpListener { tcp, tls, limits, http: HTTP }, service })
     }
 
@@ -161,6 +167,7 @@ fn acceptor((certificate, key): &(PathBuf, PathBuf), asks_clients: bool) -> Resu
 struct EstimatorService {
     source: Arc<dyn EstimatorSource>,
     clock: Arc<dyn Clock>,
+    metrics: EstimatorMetrics,
     /// Clients must have a certificate of these.
     trust: Option<Arc<ClientTrust>>,
     with_quotas: bool,
@@ -199,7 +206,19 @@ impl EstimatorService {
             nodes.ok_or_else(|| Status::not_found(format!("the capacity of cluster {cluster} is not known")))?;
         let read = |workload: AssumedWorkload| convert::components_from_wire(&workload.namespace, workload.components);
         let assumed: Result<Vec<BindingSpec>, DecodeError> = assumed.into_iter().map(read).collect();
-        Ok(estimate(&nodes, wanted, &assumed.map_err(malformed)?, self.with_quotas))
+        let estimator = MemberEstimator { nodes: &nodes, with_quotas: self.with_quotas, metrics: &self.metrics };
+        Ok(estimator.estimate(wanted, &assumed.map_err(malformed)?))
+    }
+
+    fn replicas(&self, request: MaxAvailableReplicasRequest) -> Result<i32, Status> {
+        let requirements = request.replica_requirements.map(convert::requirements_from_wire).transpose();
+        let wanted = Wanted::Replicas(requirements.map_err(malformed)?);
+        self.estimate(&request.cluster, &wanted, request.assumed_workloads)
+    }
+
+    fn component_sets(&self, request: MaxAvailableComponentSetsRequest) -> Result<i32, Status> {
+        let spec = convert::components_from_wire(&request.namespace, request.components).map_err(malformed)?;
+        self.estimate(&request.cluster, &Wanted::Sets(Box::new(spec)), request.assumed_workloads)
     }
 
     async fn unschedulable(&self, request: UnschedulableReplicasRequest) -> Result<i32, Status> {
@@ -233,12 +252,12 @@ impl UnaryService<MaxAvailableReplicasRequest> for EstimatorService {
     type Future = BoxFuture<'static, Result<Response<MaxAvailableReplicasResponse>, Status>>;
 
     fn call(&mut self, request: Request<MaxAvailableReplicasRequest>) -> Self::Future {
-        let (service, request) = (self.clone(), request.into_inner());
+        let service = self.clone();
         Box::pin(async move {
-            let requirements = request.replica_requirements.map(convert::requirements_from_wire).transpose();
-            let wanted = Wanted::Replicas(requirements.map_err(malformed)?);
-            let max_replicas = service.estimate(&request.cluster, &wanted, request.assumed_workloads)?;
-            Ok(Response::new(MaxAvailableReplicasResponse { max_replicas }))
+            let since = Instant::now();
+            let answer = service.replicas(request.into_inner());
+            service.metrics.answered(EstimateType::MaxAvailableReplicas, answer.is_ok(), since.elapsed());
+            answer.map(|max_replicas| Response::new(MaxAvailableReplicasResponse { max_replicas }))
         })
     }
 }
@@ -248,12 +267,12 @@ impl UnaryService<MaxAvailableComponentSetsRequest> for EstimatorService {
     type Future = BoxFuture<'static, Result<Response<MaxAvailableComponentSetsResponse>, Status>>;
 
     fn call(&mut self, request: Request<MaxAvailableComponentSetsRequest>) -> Self::Future {
-        let (service, request) = (self.clone(), request.into_inner());
+        let service = self.clone();
         Box::pin(async move {
-            let spec = convert::components_from_wire(&request.namespace, request.components).map_err(malformed)?;
-            let max_sets =
-                service.estimate(&request.cluster, &Wanted::Sets(Box::new(spec)), request.assumed_workloads)?;
-            Ok(Response::new(MaxAvailableComponentSetsResponse { max_sets }))
+            let since = Instant::now();
+            let answer = service.component_sets(request.into_inner());
+            service.metrics.answered(EstimateType::MaxAvailableComponentSets, answer.is_ok(), since.elapsed());
+            answer.map(|max_sets| Response::new(MaxAvailableComponentSetsResponse { max_sets }))
         })
     }
 }
@@ -263,10 +282,12 @@ impl UnaryService<UnschedulableReplicasRequest> for EstimatorService {
     type Future = BoxFuture<'static, Result<Response<UnschedulableReplicasResponse>, Status>>;
 
     fn call(&mut self, request: Request<UnschedulableReplicasRequest>) -> Self::Future {
-        let (service, request) = (self.clone(), request.into_inner());
+        let service = self.clone();
         Box::pin(async move {
-            let unschedulable_replicas = service.unschedulable(request).await?;
-            Ok(Response::new(UnschedulableReplicasResponse { unschedulable_replicas }))
+            let since = Instant::now();
+            let answer = service.unschedulable(request.into_inner()).await;
+            service.metrics.answered(EstimateType::GetUnschedulableReplicas, answer.is_ok(), since.elapsed());
+            answer.map(|unschedulable_replicas| Response::new(UnschedulableReplicasResponse { unschedulable_replicas }))
         })
     }
 }

@@ -11,8 +11,9 @@ use api::work::{BindingSpec, Component, Unschedulable};
 use async_trait::async_trait;
 use cluster_client::testing::MemoryApi;
 use estimator::client::{EstimateQuery, EstimatorSettings, Estimators};
-use estimator::server::{EstimatorServer, EstimatorSource, ServerSettings};
+use estimator::server::{EstimatorDeps, EstimatorServer, EstimatorSource, ServerSettings};
 use object::{GroupVersionResource, Object};
+use plane_metrics::PlaneMetrics;
 use reconcile::SystemClock;
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -36,10 +37,19 @@ impl EstimatorSource for Members {
     }
 }
 
-async fn serve(certificate: Option<(PathBuf, PathBuf)>, client_ca: Option<PathBuf>) -> (SocketAddr, DropGuard) {
+async fn serve(
+    certificate: Option<(PathBuf, PathBuf)>,
+    client_ca: Option<PathBuf>,
+    metrics: &PlaneMetrics,
+) -> (SocketAddr, DropGuard) {
     let settings = ServerSettings { bind: ([127, 0, 0, 1], 0).into(), certificate, client_ca };
-    let server = EstimatorServer::bind(&settings, Arc::new(Members), Arc::new(SystemClock), false);
-    let server = server.await.expect("it listens");
+    let deps = EstimatorDeps {
+        source: Arc::new(Members),
+        clock: Arc::new(SystemClock),
+        metrics: metrics.estimator.clone(),
+        with_quotas: false,
+    };
+    let server = EstimatorServer::bind(&settings, deps).await.expect("it listens");
     let (address, cancel) = (server.address, CancellationToken::new());
     tokio::spawn(server.run(cancel.clone()));
     (address, cancel.drop_guard())
@@ -73,7 +83,8 @@ async fn ask(estimators: &Arc<Estimators>, spec: &BindingSpec, is_set: bool) -> 
 
 #[tokio::test]
 async fn only_responding_members_are_estimated() {
-    let (address, _stop) = serve(None, None).await;
+    let metrics = PlaneMetrics::default();
+    let (address, _stop) = serve(None, None, &metrics).await;
     let estimators =
         clients(address, EstimatorSettings { timeout: Duration::from_secs(20), ..EstimatorSettings::default() });
     let expected = |number: i32| BTreeMap::from([("m1".to_owned(), number)]);
@@ -88,6 +99,18 @@ async fn only_responding_members_are_estimated() {
     let assumed = BTreeMap::from([("m1".to_owned(), vec![("other".to_owned(), vec![part])])]);
     let query = EstimateQuery { resource: &own.resource, spec: &own, is_set: false, assumed };
     assert_eq!(estimators.ask(&["m1".to_owned()], &query).await, expected(5));
+    // Nothing listens for m3, and the service does not know m2.
+    let mut text = String::new();
+    metrics.render(&mut text);
+    let counted =
+        text.lines().filter_map(|line| line.strip_prefix("karmada_scheduler_estimator_estimating_request_total"));
+    let expected = [
+        "{result=\"error\",type=\"MaxAvailableComponentSets\"} 1",
+        "{result=\"error\",type=\"MaxAvailableReplicas\"} 2",
+        "{result=\"success\",type=\"MaxAvailableComponentSets\"} 1",
+        "{result=\"success\",type=\"MaxAvailableReplicas\"} 3",
+    ];
+    assert_eq!(counted.collect::<Vec<_>>(), expected);
 }
 
 fn files(directory: &Path) -> impl Fn(&str) -> PathBuf {
@@ -100,7 +123,7 @@ async fn mutual_tls_is_required_if_configured() {
     let file = files(directory.path());
     write_certificates(directory.path());
     let pair = |name: &str| (file(&format!("{name}.crt")), file(&format!("{name}.key")));
-    let (address, _stop) = serve(Some(pair("server")), Some(file("ca.crt"))).await;
+    let (address, _stop) = serve(Some(pair("server")), Some(file("ca.crt")), &PlaneMetrics::default()).await;
     let base = EstimatorSettings { timeout: Duration::from_secs(20), ..EstimatorSettings::default() };
     let answers = |settings: EstimatorSettings| {
         let estimators = clients(address, settings);

@@ -174,12 +174,12 @@ fn additions(factory: &Arc<dyn PlaneFactory>, storage: &Storage) -> Additions {
     Additions {
         kinds: manager_kinds::kinds(),
         objects: bootstrap::objects(),
-        judges: Vec::new(),
         admission: vec![
             Box::new(InstanceRules { factory: Arc::clone(factory), own }),
             Box::new(InventoryRules),
             Box::new(GrantRules),
         ],
+        ..Additions::default()
     }
 }
 

@@ -3,6 +3,7 @@
 #[path = "../../apiserver/tests/admission_world/mod.rs"]
 mod admission_world;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use admission_world::World;
 use api::features::Features;
 use plane_api::admission::karmada;
 use plane_api::admission::registry_stores::RegistryStoreAccess;
+use plane_metrics::PlaneMetrics;
 use serde_json::{Value, json};
 
 const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/team/propagationpolicies";
@@ -23,10 +25,15 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 async fn world(gates: &str) -> World {
+    measured(gates, &PlaneMetrics::default()).await
+}
+
+async fn measured(gates: &str, metrics: &PlaneMetrics) -> World {
     let features = Arc::new(Features::parse(gates).expect("gates"));
     let kinds = [kinds::builtin(), validation::kinds(&features)].concat();
     let compile = Arc::new(|script: &str| if script == "bad" { Err("no".to_owned()) } else { Ok(()) });
-    let mut steps = karmada::steps(karmada::Options { features, allow_no_execute_taints: false, compile });
+    let metrics = metrics.webhooks.clone();
+    let mut steps = karmada::steps(karmada::Options { features, allow_no_execute_taints: false, compile, metrics });
     steps.push(Box::new(RegistryStoreAccess));
     World::serving(kinds, steps).await
 }
@@ -364,4 +371,97 @@ async fn a_registry_sends_only_what_its_author_can_read() {
             assert_eq!(changed.code, 403, "{}", changed.body);
         }
     }
+}
+
+/// The admissions that were answered, by path, without the prefix `/` and without those that were never asked for.
+fn answered(metrics: &PlaneMetrics) -> BTreeMap<String, u32> {
+    let mut text = String::new();
+    metrics.render(&mut text);
+    let requests = text.lines().filter_map(|line| line.strip_prefix("controller_runtime_webhook_requests_total"));
+    let mut found = BTreeMap::new();
+    for line in requests {
+        let parts: Vec<&str> = line.split('"').collect();
+        let (path, code, count) = (parts[1].trim_start_matches('/'), parts[3], parts[4].trim_start_matches("} "));
+        let count: u32 = count.parse().expect("a number");
+        match code {
+            "200" if count > 0 => drop(found.insert(path.to_owned(), count)),
+            "200" => {}
+            _ => assert_eq!((code, count), ("500", 0), "{path}"),
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn admissions_are_counted_by_the_paths_of_karmadas_webhooks() {
+    let metrics = PlaneMetrics::default();
+    let world = measured("FederatedQuotaEnforcement=true", &metrics).await;
+    let maps = "/api/v1/namespaces/team/configmaps";
+    let map = |name: &str, protection: &str| {
+        let labels = json!({"resourcetemplate.karmada.io/deletion-protected": protection});
+        json!({"metadata": {"name": name, "labels": labels}})
+    };
+    let selected = |namespace: &str| {
+        policy(json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "namespace": namespace}]}))
+    };
+    let quota = object("policy.karmada.io/v1alpha1", "FederatedResourceQuota", "q", json!({"overall": {"cpu": "5"}}));
+    let writes = [
+        ("POST", POLICIES.to_owned(), selected("team"), 201),
+        // A rejection is an answer.
+        ("POST", POLICIES.to_owned(), selected("other"), 403),
+        ("PATCH", format!("{POLICIES}/p"), json!({"metadata": {"labels": {"a": "b"}}}), 200),
+        ("POST", QUOTAS.to_owned(), quota, 201),
+        ("POST", BINDINGS.to_owned(), binding("b", 1), 201),
+        ("PATCH", format!("{BINDINGS}/b"), json!({"spec": {"replicas": 2}}), 200),
+        ("PATCH", format!("{BINDINGS}/b/status"), json!({"status": {"schedulerObservedGeneration": 1}}), 200),
+        ("POST", BINDINGS.to_owned(), binding("large", 9), 403),
+        ("POST", maps.to_owned(), map("on", "Always"), 201),
+        ("POST", maps.to_owned(), map("off", "Sometimes"), 201),
+        ("POST", maps.to_owned(), json!({"metadata": {"name": "plain"}}), 201),
+        ("DELETE", format!("{maps}/on"), Value::Null, 403),
+        ("DELETE", format!("{maps}/off"), Value::Null, 200),
+        ("DELETE", format!("{maps}/plain"), Value::Null, 200),
+    ];
+    for (method, path, body, code) in writes {
+        let reply = world.ask(method, &path, body).await;
+        assert_eq!(reply.code, code, "{method} {path}: {}", reply.body);
+    }
+    let expected = [
+        ("mutate-propagationpolicy", 3),
+        ("mutate-resourcebinding", 2),
+        ("validate-federatedresourcequota", 1),
+        ("validate-propagationpolicy", 3),
+        ("validate-resourcebinding", 3),
+        ("validate-resourcedeletionprotection", 2),
+    ];
+    assert_eq!(answered(&metrics), expected.map(|(path, count)| (path.to_owned(), count)).into());
+}
+
+/// As `hookServer.Register` has them in Karmada 1.18, `cmd/webhook/app/webhook.go`; conversion is no admission.
+#[tokio::test]
+async fn every_admission_path_of_karmada_webhook_has_metrics() {
+    let metrics = PlaneMetrics::default();
+    let _world = measured("", &metrics).await;
+    let mut text = String::new();
+    metrics.render(&mut text);
+    let idle = text.lines().filter_map(|line| line.strip_prefix("controller_runtime_webhook_requests_in_flight"));
+    let found: Vec<&str> = idle.map(|line| line.strip_suffix("\"} 0").expect("nothing is asked")).collect();
+    let both =
+        ["clusterpropagationpolicy", "federatedhpa", "multiclusterservice", "overridepolicy", "propagationpolicy"];
+    let both = both.into_iter().chain(["resourcebinding"]);
+    let mutating = both.clone().chain(["clusterresourcebinding", "work"]).map(|name| format!("/mutate-{name}"));
+    let validating = both.chain([
+        "clusteroverridepolicy",
+        "clustertaintpolicy",
+        "cronfederatedhpa",
+        "federatedresourcequota",
+        "multiclusteringress",
+        "resourcedeletionprotection",
+        "resourceinterpretercustomization",
+        "resourceinterpreterwebhookconfiguration",
+    ]);
+    let validating = validating.map(|name| format!("/validate-{name}"));
+    let mut expected: Vec<String> = mutating.chain(validating).map(|path| format!("{{webhook=\"{path}")).collect();
+    expected.sort();
+    assert_eq!(found, expected);
 }

@@ -1,12 +1,18 @@
 //! Metrics of a control plane and of an agent, under the names that dashboards and alerts for Karmada use.
 
+mod estimates;
+mod leader;
 mod plane;
+mod webhooks;
 
 use metrics::{Controllers, Registry};
 
+pub use estimates::{EstimatePlugin, EstimatePoint, EstimateType, EstimatorMetrics};
+pub use leader::LeaderMetrics;
 pub use plane::{
     AppliedObject, AutoscalingMetrics, MemberMetrics, PropagationMetrics, QueueReason, ScheduleType, SchedulingMetrics,
 };
+pub use webhooks::{WebhookMetrics, WebhookRequest, WebhookSeries};
 
 /// All metrics of one control plane or agent. Clones share them.
 #[derive(Clone)]
@@ -17,6 +23,9 @@ pub struct PlaneMetrics {
     pub autoscaling: AutoscalingMetrics,
     pub members: MemberMetrics,
     pub scheduling: SchedulingMetrics,
+    pub estimator: EstimatorMetrics,
+    pub webhooks: WebhookMetrics,
+    pub leader: LeaderMetrics,
 }
 
 impl Default for PlaneMetrics {
@@ -40,6 +49,9 @@ impl PlaneMetrics {
             autoscaling: AutoscalingMetrics::new(registry),
             members: MemberMetrics::new(registry),
             scheduling: SchedulingMetrics::new(registry),
+            estimator: EstimatorMetrics::new(registry),
+            webhooks: WebhookMetrics::new(registry),
+            leader: LeaderMetrics::new(registry),
             registry: registry.clone(),
         }
     }
@@ -96,6 +108,12 @@ mod tests {
         metrics.scheduling.step("Filter", took);
         metrics.scheduling.incoming(QueueReason::ClusterChanged);
         metrics.scheduling.pending(1, 2, 3);
+        metrics.estimator.answered(EstimateType::GetUnschedulableReplicas, false, took);
+        metrics.estimator.made(EstimateType::MaxAvailableReplicas, 3);
+        metrics.estimator.made(EstimateType::MaxAvailableComponentSets, 0);
+        metrics.estimator.all_plugins(EstimatePoint::Components, || {
+            metrics.estimator.plugin(EstimatePoint::Replicas, EstimatePlugin::Quotas, || ());
+        });
         let queue = metrics.controllers.queue("binding");
         queue.adds.add(1);
         queue.depth.add(1.0);
@@ -130,6 +148,11 @@ mod tests {
             "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"scheduled\",schedule_type=\"ScaleSchedule\",le=\"0.004\"} 1",
             "karmada_scheduler_scheduling_algorithm_duration_seconds_count{schedule_step=\"Filter\"} 1",
             "karmada_scheduler_queue_incoming_bindings_total{event=\"ClusterChanged\"} 1",
+            "karmada_scheduler_estimator_estimating_request_total{result=\"error\",type=\"GetUnschedulableReplicas\"} 1",
+            "karmada_scheduler_estimator_estimating_request_total{result=\"success\",type=\"MaxAvailableReplicas\"} 3",
+            "karmada_scheduler_estimator_estimating_algorithm_duration_seconds_bucket{result=\"error\",type=\"GetUnschedulableReplicas\",step=\"Total\",le=\"0.512\"} 1",
+            "karmada_scheduler_estimator_estimating_plugin_extension_point_duration_seconds_count{estimating_plugin_extension_point=\"estimate_components\"} 1",
+            "karmada_scheduler_estimator_estimating_plugin_execution_duration_seconds_count{estimating_plugin=\"ResourceQuotaEstimator\",estimating_plugin_extension_point=\"estimate_replicas\"} 1",
             "scheduler_pending_bindings{queue=\"backoff\"} 2",
             "workqueue_adds_total{name=\"binding\",controller=\"binding\"} 1",
             "workqueue_depth{name=\"binding\",controller=\"binding\",priority=\"\"} 1",
@@ -142,6 +165,7 @@ mod tests {
         for line in expected {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("MaxAvailableComponentSets"), "nothing was estimated");
         assert!(!text.contains("cluster_memory_allocated_bytes"), "unknown values are left out");
         metrics.members.forget("m1");
         text.clear();

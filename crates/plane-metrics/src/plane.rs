@@ -386,6 +386,6 @@ fn amount(list: Option<&ResourceList>, name: &str) -> Option<f64> {
     Some(text.and_then(|text| Quantity::parse(&text.0).ok()).map_or(0.0, |quantity| quantity.as_f64()))
 }
 
-fn result(is_ok: bool) -> &'static str {
+pub(crate) fn result(is_ok: bool) -> &'static str {
     if is_ok { "success" } else { "error" }
 }

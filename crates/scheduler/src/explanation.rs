@@ -3,6 +3,8 @@
 use api::work::TargetCluster;
 use serde::{Deserialize, Serialize};
 
+use crate::estimate;
+
 /// The reasons of one decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -13,6 +15,15 @@ pub struct Explanation {
     /// `Success`, `NoClusterFit`, `Unschedulable` or `SchedulerError`.
     pub reason: String,
     pub message: String,
+}
+
+impl Explanation {
+    /// The number of estimates that were made from the nodes of a member.
+    pub fn accurate_estimates(&self) -> usize {
+        let candidates = self.attempts.iter().flat_map(|attempt| &attempt.candidates);
+        let estimates = candidates.flat_map(|candidate| &candidate.estimates);
+        estimates.filter(|estimate| estimate.estimator == estimate::ACCURATE).count()
+    }
 }
 
 /// One run of filter, score, select and divide.

@@ -16,7 +16,11 @@ fn estimates(snapshot: &ClusterSnapshot, spec: &BindingSpec, options: &Scheduler
     let (peers, status) = (Peers::default(), Default::default());
     let (_, explained) =
         scheduler::explain(snapshot, &Request { spec, status: &status, peers: &peers, options, answers: None });
-    explained.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect()
+    let replicas: Vec<i32> =
+        explained.attempts[0].candidates[0].estimates.iter().map(|estimate| estimate.replicas).collect();
+    // The second estimate is that of the nodes.
+    assert_eq!(explained.accurate_estimates(), usize::from(replicas.len() > 1));
+    replicas
 }
 
 fn asking(requests: Value) -> BindingSpec {

@@ -169,6 +169,7 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
+            component_metrics: Default::default(),
             addresses: AddressPolicy::default(),
             stop: CancellationToken::new(),
         });

@@ -286,3 +286,25 @@ async fn capacity_is_estimated_from_the_nodes_of_a_watched_member() {
     plane.member_capacity.publish("m1", nodes(3));
     plane.expect("web", "m1:3 (Success)").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_estimate_from_nodes_is_counted() {
+    let plane = TestPlane::new();
+    for (name, is_watched) in [("m1", true), ("m2", true), ("m3", false)] {
+        plane.cluster(name, 100, json!({}));
+        let allocatable = [("pods".to_owned(), 10)].into();
+        let nodes = vec![NodeCapacity { name: "n1".to_owned(), allocatable, ..NodeCapacity::default() }];
+        if is_watched {
+            plane.member_capacity.publish(name, ClusterNodes { nodes, ..ClusterNodes::default() });
+        }
+    }
+    plane.binding("web", 1, json!({}));
+    plane.start("");
+    // The cluster with the most capacity comes first.
+    plane.expect("web", "m3:1, m1:1, m2:1 (Success)").await;
+    let mut text = String::new();
+    plane.metrics.render(&mut text);
+    let counted: Vec<&str> = text.lines().filter(|line| line.starts_with("karmada_scheduler_estimator_")).collect();
+    let name = "karmada_scheduler_estimator_estimating_request_total";
+    assert_eq!(counted, [format!("{name}{{result=\"success\",type=\"MaxAvailableReplicas\"}} 2")]);
+}

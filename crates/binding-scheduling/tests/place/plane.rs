@@ -11,6 +11,7 @@ use cluster_client::testing::MemoryApi;
 use cluster_client::{ClusterClient, ListOptions, Patch, ResourceRef, WriteOptions};
 use object::request::Subresource;
 use object::{GroupVersionResource, Object};
+use plane_metrics::PlaneMetrics;
 use plane_state::MemberCapacity;
 use reconcile::{Mirrors, VirtualClock};
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ pub struct TestPlane {
     pub client: ClusterClient,
     pub member_capacity: MemberCapacity,
     pub decisions: Decisions,
+    pub metrics: PlaneMetrics,
     pub cancel: CancellationToken,
 }
 
@@ -42,6 +44,7 @@ impl TestPlane {
             api,
             member_capacity: MemberCapacity::default(),
             decisions: Decisions::default(),
+            metrics: PlaneMetrics::default(),
             cancel: CancellationToken::new(),
         }
     }
@@ -53,7 +56,7 @@ impl TestPlane {
             decisions: self.decisions.clone(),
             features: Arc::new(Features::parse(features).expect("features")),
             clock: Arc::new(VirtualClock::new("2026-01-01T00:00:00Z".parse().expect("a time"))),
-            metrics: Default::default(),
+            metrics: self.metrics.clone(),
             settings: SchedulingSettings::default(),
         };
         tokio::spawn(binding_scheduling::run(parts, self.cancel.clone()));

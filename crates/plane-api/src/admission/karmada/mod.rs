@@ -4,6 +4,7 @@
 
 mod customizations;
 mod quotas;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -15,9 +16,12 @@ use apiserver::resources::Resources;
 use apiserver::served_resources::Resource;
 use async_trait::async_trait;
 use object::{FieldError, FieldPath, GroupResource, GroupVersion, Object, Status};
+use plane_metrics::WebhookMetrics;
 use validation::rules::{self, Denial, RuleSettings, Write};
 
 pub use customizations::CompileScript;
+
+use crate::admission::karmada::webhooks::{Webhooks, count};
 
 /// Settings of the steps.
 pub struct Options {
@@ -26,6 +30,7 @@ pub struct Options {
     pub allow_no_execute_taints: bool,
     /// Compiles a Lua script or returns the error.
     pub compile: CompileScript,
+    pub metrics: WebhookMetrics,
 }
 
 /// Returns the steps in order. They run after mutating webhooks and before the quotas of Kubernetes.
@@ -35,17 +40,17 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
         multiple_pod_templates: options.features.multiple_pod_templates,
         multi_cluster_service: options.features.multi_cluster_service,
     };
-    let mut steps: Vec<Box<dyn Admission>> = vec![
-        Box::new(Defaults),
-        Box::new(Rules { settings }),
-        Box::new(customizations::Customizations { compile: options.compile }),
-        Box::new(DeletionProtection),
-    ];
-    if options.features.federated_quota_enforcement {
-        // Last, so that a write that another step refuses uses no quota.
-        steps.push(Box::new(quotas::FederatedQuotas));
-    }
-    steps
+    let webhooks = Arc::new(Webhooks::new(&options.metrics));
+    vec![
+        Box::new(Defaults { webhooks: Arc::clone(&webhooks) }),
+        Box::new(Rules {
+            settings,
+            compile: options.compile,
+            enforces_quotas: options.features.federated_quota_enforcement,
+            webhooks: Arc::clone(&webhooks),
+        }),
+        Box::new(DeletionProtection { webhooks }),
+    ]
 }
 
 /// Karmada's webhooks are configured for objects, not for subresources.
@@ -57,7 +62,9 @@ fn write<'a>(attributes: &'a Attributes<'_>, resource: &'a GroupResource) -> Wri
     Write { resource, namespace: attributes.namespace, old: attributes.old }
 }
 
-struct Defaults;
+struct Defaults {
+    webhooks: Arc<Webhooks>,
+}
 
 #[async_trait]
 impl Admission for Defaults {
@@ -75,14 +82,21 @@ impl Admission for Defaults {
         if !concerns(attributes) {
             return Ok(());
         }
+        let request = self.webhooks.mutation(attributes);
         let resource = attributes.resource.kind.group_resource();
         let fresh_id = || uuid::Uuid::new_v4().to_string();
-        rules::mutate(&write(attributes, &resource), object, &fresh_id).map_err(|denial| denial.status())
+        let outcome = rules::mutate(&write(attributes, &resource), object, &fresh_id).map_err(|denial| denial.status());
+        count(request, &outcome);
+        outcome
     }
 }
 
+/// The rules that need only the object, those of customizations, and quotas.
 struct Rules {
     settings: RuleSettings,
+    compile: CompileScript,
+    enforces_quotas: bool,
+    webhooks: Arc<Webhooks>,
 }
 
 #[async_trait]
@@ -99,6 +113,21 @@ impl Admission for Rules {
         object: Option<&Object>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| concerns(attributes)) else { return Ok(()) };
+        let request = self.webhooks.validation(attributes);
+        let outcome = self.check(scope, ctx, attributes, object).await;
+        count(request, &outcome);
+        outcome
+    }
+}
+
+impl Rules {
+    async fn check(
+        &self,
+        scope: AdmissionScope<'_>,
+        ctx: &Context,
+        attributes: &Attributes<'_>,
+        object: &Object,
+    ) -> Result<(), Status> {
         let resource = attributes.resource.kind.group_resource();
         let write = write(attributes, &resource);
         rules::validate(&write, object, &self.settings).map_err(|denial| denial.status())?;
@@ -106,7 +135,12 @@ impl Admission for Rules {
         let warnings =
             rules::warnings(&write, object).into_iter().chain(rules::no_effect_warning(&self.settings, &write, object));
         warnings.for_each(|warning| ctx.warn(warning));
-        Ok(())
+        customizations::check(attributes, object, &self.compile).await?;
+        match self.enforces_quotas {
+            // Last, so that a write that is refused uses no quota.
+            true => quotas::charge(scope, attributes, object).await,
+            false => Ok(()),
+        }
     }
 }
 
@@ -133,7 +167,9 @@ fn check_referenced_kind(resources: Resources<'_>, write: &Write<'_>, binding: &
 }
 
 /// Refuses to delete objects of any kind that carry the label.
-struct DeletionProtection;
+struct DeletionProtection {
+    webhooks: Arc<Webhooks>,
+}
 
 #[async_trait]
 impl Admission for DeletionProtection {
@@ -150,11 +186,16 @@ impl Admission for DeletionProtection {
     ) -> Result<(), Status> {
         let deletes = attributes.operation == Operation::Delete && attributes.subresource.is_none();
         let protected = attributes.old.filter(|_| deletes).and_then(|old| old.label(LABEL_DELETION_PROTECTED));
-        if protected != Some("Always") {
-            return Ok(());
-        }
-        let text =
-            format!("This resource is protected, please make sure to remove the label: {LABEL_DELETION_PROTECTED}");
-        Err(Denial::forbidden("resourcedeletionprotection.karmada.io", text).status())
+        let Some(protected) = protected else { return Ok(()) };
+        // As in Karmada, whose webhook is called for each object with the label.
+        let request = self.webhooks.deletion_protection.started();
+        let outcome = if protected == "Always" { Err(protected_status()) } else { Ok(()) };
+        count(Some(request), &outcome);
+        outcome
     }
+}
+
+fn protected_status() -> Status {
+    let text = format!("This resource is protected, please make sure to remove the label: {LABEL_DELETION_PROTECTED}");
+    Denial::forbidden("resourcedeletionprotection.karmada.io", text).status()
 }

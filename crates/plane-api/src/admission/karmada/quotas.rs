@@ -2,61 +2,44 @@
 
 use api::policy::{FEDERATED_RESOURCE_QUOTAS, QuotaSpec, QuotaStatus};
 use api::work;
-use apiserver::admission::{Admission, AdmissionScope, Attributes};
+use apiserver::admission::{AdmissionScope, Attributes};
 use apiserver::cache::Filter;
-use apiserver::context::Context;
 use apiserver::resources::Resources;
 use apiserver::served_resources::Resource;
 use apiserver::storage::{self, Current, Outcome};
-use async_trait::async_trait;
 use object::{Object, Status};
 use validation::quota::{self, Usage};
-
-use super::concerns;
 
 /// Conflicting updates of one quota before the write fails.
 const RACES_MAX: usize = 50;
 
-pub struct FederatedQuotas;
-
-#[async_trait]
-impl Admission for FederatedQuotas {
-    fn name(&self) -> &'static str {
-        "KarmadaFederatedQuotas"
+/// Does nothing for other kinds than ResourceBindings.
+pub async fn charge(scope: AdmissionScope<'_>, attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
+    let kind = &attributes.resource.kind;
+    if kind.gvk.group != work::GROUP || kind.plural != work::RESOURCE_BINDINGS.plural {
+        return Ok(());
     }
-
-    async fn validate(
-        &self,
-        scope: AdmissionScope<'_>,
-        _ctx: &Context,
-        attributes: &Attributes<'_>,
-        object: Option<&Object>,
-    ) -> Result<(), Status> {
-        let kind = &attributes.resource.kind;
-        let mine = kind.gvk.group == work::GROUP && kind.plural == work::RESOURCE_BINDINGS.plural;
-        let Some(object) = object.filter(|_| mine && concerns(attributes)) else { return Ok(()) };
-        let new = quota::binding_spec(object)?;
-        let old = attributes.old.map(quota::binding_spec).transpose()?;
-        let growth = quota::growth(&new, old.as_ref());
-        if growth.is_empty() {
-            return Ok(());
-        }
-        let resource = &FEDERATED_RESOURCE_QUOTAS;
-        let Some(quotas) = scope.resources.registry.find(resource.group, resource.version, resource.plural) else {
-            return Ok(());
-        };
-        let names = names_in(&quotas, attributes.namespace).await?;
-        // The binding must fit into all quotas before any is charged.
-        for name in &names {
-            if let Some(current) = scope.resources.objects.get(&quotas.key(attributes.namespace, name)).await? {
-                decide(&current.object, &growth)?;
-            }
-        }
-        for name in names.iter().filter(|_| !attributes.dry_run) {
-            book(scope.resources, &quotas, attributes.namespace, name, &growth).await?;
-        }
-        Ok(())
+    let new = quota::binding_spec(object)?;
+    let old = attributes.old.map(quota::binding_spec).transpose()?;
+    let growth = quota::growth(&new, old.as_ref());
+    if growth.is_empty() {
+        return Ok(());
     }
+    let resource = &FEDERATED_RESOURCE_QUOTAS;
+    let Some(quotas) = scope.resources.registry.find(resource.group, resource.version, resource.plural) else {
+        return Ok(());
+    };
+    let names = names_in(&quotas, attributes.namespace).await?;
+    // The binding must fit into all quotas before any is charged.
+    for name in &names {
+        if let Some(current) = scope.resources.objects.get(&quotas.key(attributes.namespace, name)).await? {
+            decide(&current.object, &growth)?;
+        }
+    }
+    for name in names.iter().filter(|_| !attributes.dry_run) {
+        book(scope.resources, &quotas, attributes.namespace, name, &growth).await?;
+    }
+    Ok(())
 }
 
 async fn names_in(quotas: &Resource, namespace: &str) -> Result<Vec<String>, Status> {
