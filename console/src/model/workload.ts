@@ -42,3 +42,21 @@ export function selectorText(workload: KObject): string {
   const labels: Record<string, string> = workload.spec?.selector?.matchLabels ?? podTemplateOf(workload)?.metadata?.labels ?? {};
   return Object.entries(labels).map(([key, value]) => `${key}=${value}`).join(",");
 }
+
+/**
+ * Whether a workload runs a pod that its selector finds: two workloads may share labels, so that the controller of the pod decides.
+ * Pods of a Deployment belong to a ReplicaSet that has the name of the Deployment and the hash of its template.
+ */
+export function isPodOf(workload: KObject, pod: KObject): boolean {
+  const owner = pod.metadata.ownerReferences?.find((one) => one.controller) ?? pod.metadata.ownerReferences?.[0];
+  if (!owner) return true;
+  const { name } = workload.metadata;
+  switch (workload.kind) {
+    case "Deployment":
+      return owner.kind === "ReplicaSet" && owner.name === `${name}-${pod.metadata.labels?.["pod-template-hash"]}`;
+    case "CronJob":
+      return owner.kind === "Job" && owner.name.startsWith(`${name}-`);
+    default:
+      return owner.kind === workload.kind && owner.name === name;
+  }
+}

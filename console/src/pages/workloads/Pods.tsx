@@ -10,7 +10,7 @@ import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
 import { perCluster } from "../../model/binding";
-import { selectorText } from "../../model/workload";
+import { isPodOf, selectorText } from "../../model/workload";
 import { Age, attempt, Badge, Button, Empty, Loading, Problem, type Tone } from "../../ui/parts";
 import { DataTable, type TableColumn } from "../../ui/table";
 import { Logs } from "./Logs";
@@ -47,10 +47,10 @@ export function Pods({ workload, binding }: { workload: KObject; binding?: KObje
     })),
   });
   const pods = useMemo(
-    () => answers.flatMap((answer, index) => (answer.data?.items ?? []).map((pod): MemberPod => ({ ...pod, cluster: clusters[index] ?? "" }))),
+    () => answers.flatMap((answer, index) => (answer.data?.items ?? []).filter((pod) => isPodOf(workload, pod)).map((pod): MemberPod => ({ ...pod, cluster: clusters[index] ?? "" }))),
     [answers.map((answer) => answer.dataUpdatedAt).join()],
   );
-  if (clusters.length === 0) return <section className="card"><Empty title={t("It is in no cluster")} icon="cluster"><p>{t("The Why tab shows where it stops.")}</p></Empty></section>;
+  if (clusters.length === 0) return <section className="card"><Empty title={t("Not in any cluster")} icon="cluster"><p>{t("The Why tab shows the step that failed.")}</p></Empty></section>;
   if (!labelSelector) return <section className="card"><Empty title={t("This workload selects no pods")} /></section>;
   if (answers.every((answer) => answer.isPending)) return <Loading />;
   const failed = answers.map((answer, index) => [clusters[index] ?? "", answer.error as ApiError | null] as const).filter(([, error]) => error);
@@ -92,7 +92,7 @@ function columns(showLogs: (key: string) => void, openTerminal: (pod: MemberPod)
     { id: "name", title: t("Name"), width: "minmax(190px, 1.6fr)", cell: (pod) => <span className="mono" title={pod.metadata.name}>{pod.metadata.name}</span>, sort: (pod) => pod.metadata.name },
     { id: "cluster", title: t("Cluster"), width: "minmax(110px, 1fr)", cell: (pod) => <Link href={`/clusters/${pod.cluster}`}>{pod.cluster}</Link>, sort: (pod) => pod.cluster },
     { id: "state", title: t("State"), width: "130px", cell: (pod) => { const [text, tone] = podState(pod); return <Badge tone={tone}>{text}</Badge>; }, sort: (pod) => podState(pod)[0] },
-    { id: "restarts", title: t("Restarts"), width: "90px", cell: (pod) => restarts(pod), sort: restarts },
+    { id: "restarts", title: t("Restarts"), width: "90px", numeric: true, cell: (pod) => restarts(pod), sort: restarts },
     { id: "node", title: t("Node"), width: "minmax(150px, 1.3fr)", cell: (pod) => <span title={pod.spec?.nodeName}>{pod.spec?.nodeName ?? "–"}</span>, sort: (pod) => pod.spec?.nodeName ?? "" },
     { id: "ip", title: "IP", width: "120px", cell: (pod) => <code>{pod.status?.podIP ?? "–"}</code> },
     { id: "age", title: t("Age"), width: "70px", cell: (pod) => <Age at={pod.metadata.creationTimestamp} />, sort: (pod) => -Date.parse(pod.metadata.creationTimestamp ?? "") },
