@@ -10,7 +10,7 @@ export function InstanceSelect() {
   const names = items.map((one) => one.name);
   const all = instanceName && !names.includes(instanceName) ? [instanceName, ...names] : names;
   return (
-    <select className="select" style={{ width: "auto", maxWidth: 200 }} aria-label={t("Instance")} value={instanceName} onChange={(event) => location.assign(event.target.value ? instanceHome(event.target.value) : "/console/")}>
+    <select className="select scope" aria-label={t("Instance")} value={instanceName} onChange={(event) => location.assign(event.target.value ? instanceHome(event.target.value) : "/console/")}>
       <option value="">{t("All instances")}</option>
       {all.map((name) => <option key={name} value={name}>{name}</option>)}
     </select>

@@ -23,7 +23,7 @@ export function NamespaceSelect({ ofManager }: { ofManager: boolean }) {
   const choose = (value: string) => (value === OTHER ? setAsking(true) : void setPrefs({ namespace: value }));
   return (
     <>
-      <select className="select" style={{ width: "auto", maxWidth: 200 }} aria-label={t("Namespace")} value={namespace} onChange={(event) => choose(event.target.value)}>
+      <select className="select scope" aria-label={t("Namespace")} value={namespace} onChange={(event) => choose(event.target.value)}>
         {!(isLimited && first !== undefined) && <option value="">{t("All namespaces")}</option>}
         {all.map((name) => <option key={name} value={name}>{name}</option>)}
         {isLimited && <option value={OTHER}>{t("Another namespace…")}</option>}

@@ -15,6 +15,8 @@ import { setPrefs, useDark } from "./prefs";
 import { logout, type SessionUser } from "./session";
 import { ShortcutHelp, useShortcuts } from "./shortcuts";
 
+const SHORTCUT = /Mac|iPhone|iPad/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+
 /** Pages of instances belong to the first place of a manager. */
 const OF_FIRST = /^\/(new|import|instances(\/.*)?)?$/;
 
@@ -48,7 +50,7 @@ export function Shell({ user, children }: { user: SessionUser; children: ReactNo
         <button type="button" className="searchbox" onClick={() => setOverlay("palette")} aria-keyshortcuts="Meta+K Control+K">
           <Icon name="search" />
           <span className="grow ellipsis">{t("Search or run a command")}</span>
-          <span className="kbd hide-narrow" aria-hidden="true">⌘K</span>
+          <span className="kbd hide-narrow" aria-hidden="true">{SHORTCUT}</span>
         </button>
         <span className="grow" />
         <ThemeButton />
