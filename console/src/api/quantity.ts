@@ -13,7 +13,7 @@ export function parseQuantity(text: string | number | undefined): number {
 }
 
 /** Three digits or more; zeros are left out behind the point only. */
-const trim = (value: number) => (value >= 100 ? value.toFixed(0) : (value >= 10 ? value.toFixed(1) : value.toFixed(2)).replace(/\.?0+$/, ""));
+const trim = (value: number) => (value >= 1000 ? Math.round(value).toLocaleString() : value >= 100 ? value.toFixed(0) : (value >= 10 ? value.toFixed(1) : value.toFixed(2)).replace(/\.?0+$/, ""));
 
 export function formatCpu(cores: number): string {
   return cores < 1 && cores > 0 ? `${Math.round(cores * 1000)}m` : trim(cores);

@@ -42,7 +42,7 @@ export function Components() {
         entries={[
           [t("Version"), version.data?.gitVersion],
           [t("Health checks"), checks.length > 0 && <span className="row wrap"><Badge tone={failed.length > 0 ? "bad" : "ok"}>{failed.length > 0 ? t("{count} failed", { count: failed.length }) : t("{count} passed", { count: checks.length })}</Badge>{failed.map((check) => <code key={check.name}>{check.name}</code>)}</span>],
-          [t("Controllers"), controllers.length > 0 && t("{count} running, {queued} keys waiting, {errors} errors since the start", { count: controllers.length, queued: sum("queued").toLocaleString(), errors: sum("errors").toLocaleString() })],
+          [t("Controllers"), controllers.length > 0 && t("{count} running, {queued} queued items, {errors} errors since start", { count: controllers.length, queued: sum("queued").toLocaleString(), errors: sum("errors").toLocaleString() })],
         ]}
       />
       {controllers.length > 0 && (
@@ -50,8 +50,8 @@ export function Components() {
           <summary className="small">{t("All components")}</summary>
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
-              <thead><tr><th>{t("Controller")}</th><th>{t("Waiting")}</th><th>{t("Reconciliations")}</th><th>{t("Errors")}</th></tr></thead>
-              <tbody>{controllers.map((one) => <tr key={one.name}><td>{one.name}</td><td>{one.queued}</td><td>{one.reconciles.toLocaleString()}</td><td>{one.errors > 0 ? <Badge tone="warn">{one.errors.toLocaleString()}</Badge> : 0}</td></tr>)}</tbody>
+              <thead><tr><th>{t("Controller")}</th><th className="num">{t("Queued")}</th><th className="num">{t("Reconciliations")}</th><th className="num">{t("Errors")}</th></tr></thead>
+              <tbody>{controllers.map((one) => <tr key={one.name}><td>{one.name}</td><td className="num">{one.queued}</td><td className="num">{one.reconciles.toLocaleString()}</td><td className="num">{one.errors > 0 ? <Badge tone="warn">{one.errors.toLocaleString()}</Badge> : 0}</td></tr>)}</tbody>
             </table>
           </div>
         </details>

@@ -5,6 +5,7 @@ import { lazy, Suspense } from "react";
 import { type ApiError, getJson, instanceName, request } from "../api/client";
 import { setPrefs, usePrefs } from "../app/prefs";
 import { t } from "../i18n";
+import { checksOf, type HealthCheck, hooksOf } from "../model/components";
 import { Badge, Card, Command, Field, KeyValues, Loading, PageHead, Problem, Segmented } from "../ui/parts";
 
 const AccountCard = lazy(() => import("./manager/Account").then((module) => ({ default: module.AccountCard })));
@@ -22,14 +23,14 @@ export default function Settings({ ofManager }: { ofManager: boolean }) {
           <div className="stack loose">
             <div className="field"><span className="label">{t("Theme")}</span><span><Segmented label={t("Theme")} value={prefs.theme} onChange={(theme) => void setPrefs({ theme })} options={[{ id: "system", text: t("System") }, { id: "light", text: t("Light") }, { id: "dark", text: t("Dark") }]} /></span></div>
             <div className="field"><span className="label">{t("Language")}</span><span><Segmented label={t("Language")} value={prefs.language} onChange={(language) => void setPrefs({ language })} options={[{ id: "en", text: "English" }, { id: "zh", text: "中文" }]} /></span></div>
-            <div className="field"><span className="label">{t("Times")}</span><span><Segmented label={t("Times")} value={prefs.utc ? "utc" : "local"} onChange={(zone) => void setPrefs({ utc: zone === "utc" })} options={[{ id: "local", text: t("Local time") }, { id: "utc", text: "UTC" }]} /></span></div>
-            <div className="field"><span className="label">{t("Rows")}</span><span><Segmented label={t("Rows")} value={prefs.compact ? "compact" : "normal"} onChange={(size) => void setPrefs({ compact: size === "compact" })} options={[{ id: "normal", text: t("Comfortable") }, { id: "compact", text: t("Compact") }]} /></span></div>
+            <div className="field"><span className="label">{t("Time zone")}</span><span><Segmented label={t("Time zone")} value={prefs.utc ? "utc" : "local"} onChange={(zone) => void setPrefs({ utc: zone === "utc" })} options={[{ id: "local", text: t("Local time") }, { id: "utc", text: "UTC" }]} /></span></div>
+            <div className="field"><span className="label">{t("Row height")}</span><span><Segmented label={t("Row height")} value={prefs.compact ? "compact" : "normal"} onChange={(size) => void setPrefs({ compact: size === "compact" })} options={[{ id: "normal", text: t("Comfortable") }, { id: "compact", text: t("Compact") }]} /></span></div>
           </div>
         </Card>
         <Card title={t("Command line")}>
           <div className="stack">
-            <Field label={t("A link that signs in another browser")}>{() => <Command text="flotilla console" />}</Field>
-            <Field label={t("A token for a program")}>{() => <Command text="kubectl create token SERVICEACCOUNT -n NAMESPACE --duration 8h" />}</Field>
+            <Field label={t("Sign-in link for another browser")}>{() => <Command text="flotilla console" />}</Field>
+            <Field label={t("Token for a program")}>{() => <Command text="kubectl create token SERVICEACCOUNT -n NAMESPACE --duration 8h" />}</Field>
           </div>
         </Card>
         </div>
@@ -60,13 +61,23 @@ function HealthCard() {
   return (
     <Card title={t("Health checks")}>
       {health.isPending ? <Loading /> : health.error ? <Problem error={health.error} retry={() => void health.refetch()} /> : (
-        <ul className="stack tight">
-          {health.data.split("\n").filter((line) => line.startsWith("[")).map((line) => (
-            <li className="row" key={line}><Badge tone={line.startsWith("[+]") ? "ok" : "bad"}>{line.startsWith("[+]") ? t("ok") : t("failed")}</Badge><span className="small">{line.slice(3).replace(/ ok$/, "")}</span></li>
-          ))}
-        </ul>
+        <div className="stack">
+          <Checks checks={checksOf(health.data)} />
+          <details>
+            <summary className="small">{t("Start hooks ({count})", { count: hooksOf(health.data).length })}</summary>
+            <Checks checks={hooksOf(health.data)} />
+          </details>
+        </div>
       )}
     </Card>
+  );
+}
+
+function Checks({ checks }: { checks: HealthCheck[] }) {
+  return (
+    <ul className="stack tight">
+      {checks.map(({ name, ok }) => <li className="row" key={name}><Badge tone={ok ? "ok" : "bad"}>{ok ? t("ok") : t("failed")}</Badge><span className="small">{name.replace(/^poststarthook\//, "")}</span></li>)}
+    </ul>
   );
 }
 

@@ -8,7 +8,9 @@ const { pageOf, pageOfKind, subjectOf } = await load("model/links.ts");
 const { matchesFilter, policyKey, summarize } = await load("model/bindingSummary.ts");
 const { stateOfMove } = await load("model/failover.ts");
 const { mentionOf, mergeEvents } = await load("model/events.ts");
-const { checksOf } = await load("model/components.ts");
+const { checksOf, hooksOf } = await load("model/components.ts");
+const { isPodOf } = await load("model/workload.ts");
+const { formatCpu } = await load("api/quantity.ts");
 const { readMasked } = await load("api/secrets.ts");
 
 const resource = (group, version, plural, kind, namespaced = true) => ({ group, version, plural, kind, namespaced, verbs: [], shortNames: [], subresources: [] });
@@ -85,6 +87,7 @@ test("events of several lists are shown once, newest first", () => {
 test("health checks are read without the start hooks", () => {
   const report = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/start-x ok\nreadyz check failed\n";
   assert.deepEqual(checksOf(report), [{ name: "ping", ok: true }, { name: "etcd", ok: false }]);
+  assert.ok(hooksOf(report).every(({ name }) => name.startsWith("poststarthook/")));
 });
 
 /** Answers by path; other paths are not found. */
@@ -227,4 +230,23 @@ test("converted objects of several namespaces get a policy in each", async () =>
   const made = policiesFor([template("a", "one"), template("b", "two"), template("a", "three")], "m1", "keep");
   assert.deepEqual(made.map(({ metadata, spec }) => [metadata.namespace, metadata.name, spec.resourceSelectors.map((one) => one.name)]), [["a", "keep", ["one", "three"]], ["b", "keep", ["two"]]]);
   assert.ok(made.every(({ spec }) => spec.preserveResourcesOnDeletion && spec.placement.clusterAffinity.clusterNames[0] === "m1"));
+});
+
+test("the pods of a workload are those that it owns, not all that its selector finds", () => {
+  const pod = (kind, name, labels = {}) => ({ metadata: { name: "one", labels, ownerReferences: [{ kind, name, controller: true }] } });
+  const workload = (kind) => ({ kind, metadata: { name: "shop" } });
+  const check = (kind, owned, other) => {
+    assert.ok(isPodOf(workload(kind), owned), `${kind} owns`);
+    assert.ok(!isPodOf(workload(kind), other), `${kind} does not own`);
+  };
+  check("Deployment", pod("ReplicaSet", "shop-795f", { "pod-template-hash": "795f" }), pod("ReplicaSet", "shop-db-795f", { "pod-template-hash": "795f" }));
+  check("Deployment", pod("ReplicaSet", "shop-795f", { "pod-template-hash": "795f" }), pod("StatefulSet", "shop-db"));
+  check("StatefulSet", pod("StatefulSet", "shop"), pod("StatefulSet", "shop-db"));
+  check("CronJob", pod("Job", "shop-29"), pod("Job", "other-29"));
+  assert.ok(isPodOf(workload("Deployment"), { metadata: { name: "one" } }), "a pod without an owner");
+});
+
+test("large numbers of cores have separators", () => {
+  assert.equal(formatCpu(160000), (160000).toLocaleString());
+  assert.equal(formatCpu(0.6), "600m");
 });
