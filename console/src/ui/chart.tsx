@@ -1,6 +1,7 @@
 // A line chart over time; the code that draws is loaded when the first chart is shown.
 
 import { useEffect, useRef } from "react";
+import { formatBytes } from "../api/quantity";
 import { currentPrefs, useDark } from "../app/prefs";
 import { t } from "../i18n";
 
@@ -18,6 +19,8 @@ interface ChartProps {
 }
 
 const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
+/** Steps of an axis of bytes, so that its values are whole numbers of KiB, MiB and so on. */
+const BINARY_STEPS = Array.from({ length: 60 }, (_, power) => 2 ** power);
 export const colourOf = (index: number) => `var(${COLOURS[index % COLOURS.length]})`;
 
 function clock(seconds: number): string {
@@ -45,7 +48,7 @@ export function Chart({ times, series, format, label }: ChartProps) {
       chart.current = new uPlot(
         {
           width: element.clientWidth, height: 180, legend: { show: false }, cursor: { y: false, points: { size: 6 } },
-          axes: [{ ...axis, size: 30, values: (_: unknown, ticks: number[]) => ticks.map(clock) }, { ...axis, size: 64, values: (_: unknown, ticks: number[]) => ticks.map(format) }],
+          axes: [{ ...axis, size: 30, values: (_: unknown, ticks: number[]) => ticks.map(clock) }, { ...axis, size: 64, incrs: format === formatBytes ? BINARY_STEPS : undefined, values: (_: unknown, ticks: number[]) => ticks.map(format) }],
           scales: { y: { range: (_: unknown, __: number, max: number) => [0, max > 0 ? max * 1.15 : 1] } },
           series: [{}, ...series.map((_, index) => ({ stroke: read(COLOURS[index % COLOURS.length]!), width: 2, spanGaps: true, points: { show: false } }))],
         },

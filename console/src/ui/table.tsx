@@ -15,6 +15,8 @@ export interface TableColumn<T> {
   width: string;
   cell: (row: T) => ReactNode;
   sort?: (row: T) => string | number;
+  /** Numbers are aligned at their last digit. */
+  numeric?: boolean;
 }
 
 /** A list in the browser, or rows of the server with `show`. */
@@ -80,7 +82,7 @@ export function DataTable<T>({ label, live, rows, columns, rowKey, href, empty, 
       <div className="scroll" ref={scroll} tabIndex={0} role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
         <div className="tr head" role="row" style={{ gridTemplateColumns: tracks }}>
           {columns.map((column) => (
-            <div className="th" role="columnheader" key={column.id} aria-sort={order === column.id ? "ascending" : order === `-${column.id}` ? "descending" : undefined}>
+            <div className={column.numeric ? "th num" : "th"} role="columnheader" key={column.id} aria-sort={order === column.id ? "ascending" : order === `-${column.id}` ? "descending" : undefined}>
               {column.sort ? (
                 <button type="button" onClick={() => setOrder(order === column.id ? `-${column.id}` : order === `-${column.id}` ? "" : column.id)}>
                   {column.title}
@@ -133,6 +135,11 @@ interface LineProps<T> {
   onKey: (event: React.KeyboardEvent, index: number) => void;
 }
 
+/** A cell that is too narrow for its text shows all of it when it is pointed at. */
+function showCut({ currentTarget: cell }: React.PointerEvent<HTMLElement>) {
+  cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText.replace(/\s+/g, " ") : "";
+}
+
 const Line = memo(function Line<T>({ row, index, start, first, columns, tracks, href, onKey }: LineProps<T>) {
   const [, navigate] = useLocation();
   return (
@@ -151,7 +158,7 @@ const Line = memo(function Line<T>({ row, index, start, first, columns, tracks, 
       }}
     >
       {columns.map((column, at) => (
-        <div className="td" role="cell" key={column.id} style={column.id === "actions" ? { overflow: "visible" } : undefined}>
+        <div className={column.numeric ? "td num" : "td"} role="cell" key={column.id} onPointerEnter={showCut} style={column.id === "actions" ? { overflow: "visible" } : undefined}>
           {at === 0 && href ? <Link className="name" href={href(row)}>{column.cell(row)}</Link> : column.cell(row)}
         </div>
       ))}

@@ -20,19 +20,27 @@ const isAge = (column: Column) => column.name.toLowerCase() === "age";
 /** Kinds of Karmada have titles in capitals. */
 const titleOf = (column: Column) => (column.name === "FULLYAPPLIED" ? "Fully applied" : column.name === column.name.toUpperCase() && column.name.length > 3 || isAge(column) ? column.name.charAt(0) + column.name.slice(1).toLowerCase() : column.name);
 
-const widthOf = (column: Column) => (column.type === "integer" || column.type === "boolean" ? "100px" : isAge(column) ? "80px" : "minmax(110px, 1fr)");
+/** Rows that are looked at for the widths of columns. */
+const MEASURED = 50;
+
+/** A column gets space for its longest text, in steps, so that it keeps its width while rows change. */
+const trackOf = (texts: string[], least: number, parts = 1) => `minmax(${least}px, ${Math.min(5, Math.max(parts, ...texts.map((text) => Math.ceil(text.length / 8))))}fr)`;
+
+const widthOf = (column: Column, index: number, rows: Row[]) =>
+  column.type === "integer" || column.type === "boolean" ? "100px" : isAge(column) ? "80px" : trackOf(rows.map((row) => String(row.cells[index] ?? "")), 110);
 
 function cellOf(row: Row, column: Column, index: number) {
   if (isAge(column)) return <Age at={row.metadata.creationTimestamp} />;
   const value = row.cells[index];
-  const text = value == null || value === "" ? "–" : column.format === "date" || column.type === "date" ? "" : String(value);
+  const text = value == null || value === "" || value === "<none>" || value === "<unset>" ? "–" : column.format === "date" || column.type === "date" ? "" : String(value);
   return text ? <span title={text}>{text}</span> : <Age at={String(value)} />;
 }
 
-const columnOf = ({ column, index }: { column: Column; index: number }): TableColumn<Row> => ({
+const columnOf = (rows: Row[]) => ({ column, index }: { column: Column; index: number }): TableColumn<Row> => ({
   id: column.name,
   title: t(titleOf(column)),
-  width: widthOf(column),
+  width: widthOf(column, index, rows),
+  numeric: column.type === "integer",
   cell: (row) => cellOf(row, column, index),
   sort: (row) => (isAge(column) ? -Date.parse(row.metadata.creationTimestamp ?? "") : typeof row.cells[index] === "number" ? (row.cells[index] as number) : String(row.cells[index] ?? "")),
 });
@@ -52,12 +60,13 @@ export default function ResourceList({ slug }: { slug: string }) {
   if (pending) return <><PageHead title={slug.split("~")[2] ?? slug} /><Loading /></>;
   if (!resource) return <><PageHead title={slug.split("~")[2] ?? slug} /><section className="card">{error ? <Problem error={error} /> : <Empty title={t("The control plane does not serve this kind")} />}</section></>;
   const shown = live.columns.map((column, index) => ({ column, index })).filter(({ column }) => column.priority === 0 && column.name !== "Name");
+  const measured = live.rows.slice(0, MEASURED).filter((row) => row !== undefined);
   const columns: TableColumn<Row>[] = [
-    { id: "name", title: t("Name"), width: "minmax(200px, 2fr)", cell: (row) => row.metadata.name, sort: (row) => row.metadata.name },
-    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row: Row) => row.metadata.namespace, sort: (row: Row) => row.metadata.namespace ?? "" }] : []),
-    ...shown.filter(({ column }) => !isAge(column)).map(columnOf),
+    { id: "name", title: t("Name"), width: trackOf(measured.map((row) => row.metadata.name), 200, 2), cell: (row) => row.metadata.name, sort: (row) => row.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: trackOf(measured.map((row) => row.metadata.namespace ?? ""), 110), cell: (row: Row) => row.metadata.namespace, sort: (row: Row) => row.metadata.namespace ?? "" }] : []),
+    ...shown.filter(({ column }) => !isAge(column)).map(columnOf(measured)),
     ...(further.length > 0 ? [{ id: "clusters", title: t("Clusters"), width: "minmax(220px, 2fr)", cell: (row: Row) => <ClusterChips clusters={perCluster(bySubject.get(subjectKey(resource.kind, row.metadata.namespace, row.metadata.name)))} max={3} /> }] : []),
-    ...shown.filter(({ column }) => isAge(column)).map(columnOf),
+    ...shown.filter(({ column }) => isAge(column)).map(columnOf(measured)),
   ];
   return (
     <>
@@ -66,7 +75,7 @@ export default function ResourceList({ slug }: { slug: string }) {
       </PageHead>
       <Stale show={live.stale} />
       <div className="toolbar">
-        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter the rows")} value={filter} onChange={(event) => setFilter(event.target.value)} />
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by any column")} value={filter} onChange={(event) => setFilter(event.target.value)} />
         <LabelInput key={labelSelector} value={labelSelector} onChange={setLabelSelector} />
       </div>
       <DataTable
