@@ -15,12 +15,12 @@ export function Activity() {
   const history = useHistory(3_600, [SCHEDULED, FAILED, EVICTED]);
   if (history.error && !history.data) return null;
   const lines = [
-    [t("Schedulings"), [SCHEDULED], "ok"],
-    [t("Failed schedulings"), [FAILED], "bad"],
+    [t("Scheduled bindings"), [SCHEDULED], "ok"],
+    [t("Scheduling failures"), [FAILED], "bad"],
     [t("Evictions"), [EVICTED], "warn"],
   ] as const;
   return (
-    <Card title={t("The last hour")} actions={<Link href="/metrics">{t("All charts")}</Link>}>
+    <Card title={t("Last hour")} actions={<Link href="/metrics">{t("All charts")}</Link>}>
       {!history.data ? <Loading /> : (
         <div className="stack">
           {lines.map(([text, keys, tone]) => {

@@ -55,26 +55,26 @@ export default function Audit() {
   const rows = answer.data?.items ?? [];
   const columns: TableColumn<Entry>[] = [
     { id: "when", title: t("Age"), width: "70px", cell: (one) => <Age at={one.lastTime} /> },
-    { id: "user", title: t("User"), width: "minmax(190px, 1.8fr)", cell: (one) => <span title={one.user}>{one.user.replace(/^system:serviceaccount:/, "serviceaccount:")}</span>, sort: (one) => one.user },
+    { id: "user", title: t("User"), width: "minmax(230px, 2.2fr)", cell: (one) => <span title={one.user}>{one.user.replace(/^system:serviceaccount:/, "serviceaccount:")}</span>, sort: (one) => one.user },
     { id: "verb", title: t("Verb"), width: "112px", cell: (one) => <Badge tone={VERBS[one.verb] ?? ""} plain>{one.verb}</Badge>, sort: (one) => one.verb },
-    { id: "object", title: t("Object"), width: "minmax(260px, 2.6fr)", cell: (one) => <span title={one.path}>{[one.resource, one.subresource].filter(Boolean).join("/")} <b>{one.name}</b></span>, sort: (one) => `${one.resource}/${one.name}` },
+    { id: "object", title: t("Object"), width: "minmax(250px, 2.4fr)", cell: (one) => <span title={one.path}>{[one.resource, one.subresource].filter(Boolean).join("/")} <b>{one.name}</b></span>, sort: (one) => `${one.resource}/${one.name}` },
     { id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one) => one.namespace || "–", sort: (one) => one.namespace },
-    { id: "code", title: t("Answer"), width: "84px", cell: (one) => <Badge tone={one.code >= 400 ? "bad" : "ok"}>{one.code}</Badge>, sort: (one) => one.code },
-    { id: "count", title: t("Times"), width: "70px", cell: (one) => one.count },
-    { id: "agent", title: t("Client"), width: "minmax(110px, 1fr)", cell: (one) => <span title={one.agent}>{clientOf(one.agent)}</span>, sort: (one) => clientOf(one.agent) },
+    { id: "code", title: t("Status"), width: "84px", cell: (one) => <Badge tone={one.code >= 400 ? "bad" : "ok"}>{one.code}</Badge>, sort: (one) => one.code },
+    { id: "count", title: t("Count"), width: "80px", numeric: true, cell: (one) => one.count },
+    { id: "agent", title: t("Client"), width: "minmax(100px, 0.8fr)", cell: (one) => <span title={one.agent}>{clientOf(one.agent)}</span>, sort: (one) => clientOf(one.agent) },
     { id: "actions", title: "", width: "58px", cell: (one) => <Button icon="eye" kind="ghost" small label={t("Details of {name}", { name: `${one.verb} ${one.resource}` })} onClick={() => setOpened(one)} /> },
   ];
   return (
     <>
       <PageHead title={t("Audit")}><Button icon="apply" disabled={rows.length === 0} onClick={() => saveLines("audit.jsonl", rows)}>{t("Export")}</Button></PageHead>
       <div className="toolbar">
-        <Segmented label={t("Show")} value={kind} onChange={setKind} options={[{ id: "all", text: t("All") }, { id: "refused", text: t("Refused") }]} />
-        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("User, verb, kind or name")} value={text} onChange={(event) => setText(event.target.value)} />
+        <Segmented label={t("Show")} value={kind} onChange={setKind} options={[{ id: "all", text: t("All") }, { id: "refused", text: t("Denied") }]} />
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by user, verb, kind or name")} value={text} onChange={(event) => setText(event.target.value)} />
       </div>
       {answer.isPending ? <section className="card"><Loading /></section> : answer.error && rows.length === 0 ? <section className="card"><Problem error={answer.error} retry={() => void answer.refetch()} /></section> : (
-        <DataTable label={t("Audit")} live={asList(rows)} rows={rows.map(keyed)} columns={columns as TableColumn<Entry & { metadata: Meta }>[]} rowKey={(one) => one.metadata.name} filtered={text !== "" || kind !== "all"} empty={<Empty title={t("No entries yet")} icon="log"><p>{t("Changes, reads of secrets, sessions in pods and refused requests appear here.")}</p></Empty>} />
+        <DataTable label={t("Audit")} live={asList(rows)} rows={rows.map(keyed)} columns={columns as TableColumn<Entry & { metadata: Meta }>[]} rowKey={(one) => one.metadata.name} filtered={text !== "" || kind !== "all"} empty={<Empty title={t("No entries yet")} icon="log"><p>{t("Changes, reads of Secrets, sessions in pods and denied requests appear here.")}</p></Empty>} />
       )}
-      <p className="muted small">{t("The server keeps the latest {count} entries in memory, without requests of its own controllers. The audit log has everything: see --audit-log.", { count: (answer.data?.kept ?? 2000).toLocaleString() })}</p>
+      <p className="muted small">{t("The latest {count} requests, kept in memory, without those of the control plane's own controllers. For a complete audit log, set --audit-log.", { count: (answer.data?.kept ?? 2000).toLocaleString() })}</p>
       {opened && <Details entry={opened} onClose={() => setOpened(undefined)} />}
     </>
   );
@@ -99,9 +99,9 @@ function Details({ entry, onClose }: { entry: Entry; onClose: () => void }) {
           [t("Groups"), entry.groups.join(", ")],
           [t("Time"), exactTime(entry.time)],
           [t("Last time"), entry.count > 1 ? exactTime(entry.lastTime) : ""],
-          [t("Times"), entry.count],
+          [t("Count"), entry.count],
           [t("Path"), <code key="p">{entry.path}</code>],
-          [t("Answer"), entry.code],
+          [t("Status"), entry.code],
           [t("Address"), entry.source],
           [t("Client"), <code key="a">{entry.agent}</code>],
           [t("Request"), <code key="i">{entry.auditID}</code>],

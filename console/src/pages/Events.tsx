@@ -25,11 +25,11 @@ export default function Events() {
   const rows = useMemo(() => live.rows.map((row: Row | undefined) => row?.object), [live.rows]);
   const columns: TableColumn<KObject>[] = [
     { id: "when", title: t("Age"), width: "70px", cell: (event) => <Age at={timeOfEvent(event)} />, sort: (event) => -Date.parse(timeOfEvent(event)) },
-    { id: "reason", title: t("Reason"), width: "minmax(190px, 1.5fr)", cell: (event) => <span title={event.reason}><Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge></span>, sort: (event) => event.reason },
-    { id: "object", title: t("Object"), width: "minmax(200px, 1.7fr)", cell: (event) => <span title={`${event.involvedObject?.namespace ?? ""}/${event.involvedObject?.name}`}>{event.involvedObject?.kind} <b>{event.involvedObject?.name}</b></span>, sort: (event) => `${event.involvedObject?.kind}/${event.involvedObject?.name}` },
+    { id: "reason", title: t("Reason"), width: "minmax(190px, 1.2fr)", cell: (event) => <span title={event.reason}><Badge tone={event.type === "Warning" ? "warn" : ""} plain={event.type !== "Warning"}>{event.reason}</Badge></span>, sort: (event) => event.reason },
+    { id: "object", title: t("Object"), width: "minmax(220px, 2.2fr)", cell: (event) => <span title={`${event.involvedObject?.namespace ?? ""}/${event.involvedObject?.name}`}>{event.involvedObject?.kind} <b>{event.involvedObject?.name}</b></span>, sort: (event) => `${event.involvedObject?.kind}/${event.involvedObject?.name}` },
     { id: "message", title: t("Message"), width: "minmax(320px, 4fr)", cell: (event) => <span title={event.message}>{event.message}</span> },
-    { id: "source", title: t("Source"), width: "minmax(130px, 1fr)", cell: (event) => <span title={event.source?.component ?? event.reportingComponent}>{event.source?.component ?? event.reportingComponent ?? "–"}</span> },
-    { id: "count", title: t("Count"), width: "70px", cell: (event) => event.series?.count ?? event.count ?? 1 },
+    { id: "source", title: t("Source"), width: "minmax(190px, 1.2fr)", cell: (event) => <span title={event.source?.component ?? event.reportingComponent}>{event.source?.component ?? event.reportingComponent ?? "–"}</span> },
+    { id: "count", title: t("Count"), width: "80px", numeric: true, cell: (event) => event.series?.count ?? event.count ?? 1 },
   ];
   return (
     <>

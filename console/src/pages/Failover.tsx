@@ -36,12 +36,12 @@ export default function Failover() {
     <>
       <PageHead title={t("Failover")} />
       <Stale show={clusters.stale || leaving.stale || moves.stale} />
-      <Card title={t("Simulate the loss of a cluster")}>
+      <Card title={t("Simulate a cluster failure")}>
         {clusters.phase === "loading" ? <Loading /> : clusters.phase === "error" && clusters.error ? <Problem error={clusters.error} retry={clusters.reload} /> : clusters.items.length === 0 ? (
           <Empty title={t("No clusters yet")} icon="cluster" />
         ) : (
           <div className="stack loose">
-            <p className="muted">{t("The scheduler places the workloads of the cluster one after another on the capacity left. Nothing is changed.")}</p>
+            <p className="muted">{t("Shows where the scheduler would place the workloads of the cluster on the remaining capacity. Nothing is changed.")}</p>
             <ClusterChoice clusters={clusters.items} chosen={chosen} onChoose={setChosen} />
             {cluster && <ClusterActions key={chosen} cluster={cluster} />}
             {chosen === "" ? null : simulation.isPending ? <Loading /> : simulation.error ? <Problem error={simulation.error} retry={() => void simulation.refetch()} /> : <SimulationView simulation={simulation.data} />}
@@ -120,7 +120,7 @@ function Past({ moves }: { moves: Followed<Moves> }) {
   if (moves.error?.notFound) return <Empty title={t("This control plane does not record failovers")} icon="failover" />;
   if (!moves.data) return moves.error ? <Problem error={moves.error} retry={moves.reload} /> : <Loading />;
   const { items, total } = moves.data;
-  if (items.length === 0) return <Empty title={t("No failover yet")} icon="check" />;
+  if (items.length === 0) return <Empty title={t("No failovers yet")} icon="check" />;
   return (
     <div className="body">
       <ol className="timeline">{items.map((move) => <PastMove key={`${move.subject.kind}/${move.subject.namespace}/${move.subject.name}/${move.time}/${move.from}`} move={move} />)}</ol>
@@ -151,9 +151,9 @@ function Evictions({ live }: { live: ReturnType<typeof useRows> }) {
   const tasks = (row: Row): any[] => row.object?.spec?.gracefulEvictionTasks ?? [];
   const columns: TableColumn<Row>[] = [
     { id: "workload", title: t("Workload"), width: "minmax(180px, 1.4fr)", cell: (row) => <><ObjectLink to={subjectOf(row.object!)} /> <span className="muted small">{row.object?.spec?.resource?.kind} · {row.metadata.namespace}</span></> },
-    { id: "leaves", title: t("Leaves"), width: "minmax(150px, 1fr)", cell: (row) => tasks(row).map((task) => (task.replicas === undefined ? task.fromCluster : `${task.fromCluster} (${task.replicas})`)).join(", ") },
+    { id: "leaves", title: t("From cluster"), width: "minmax(150px, 1fr)", cell: (row) => tasks(row).map((task) => (task.replicas === undefined ? task.fromCluster : `${task.fromCluster} (${task.replicas})`)).join(", ") },
     { id: "reason", title: t("Reason"), width: "minmax(220px, 2fr)", cell: (row) => <span title={tasks(row)[0]?.message}><Badge tone="warn">{tasks(row)[0]?.reason}</Badge> <span className="small muted">{tasks(row)[0]?.message}</span></span> },
     { id: "since", title: t("Since"), width: "80px", cell: (row) => <Age at={tasks(row)[0]?.creationTimestamp} /> },
   ];
-  return <DataTable label={t("Evictions in progress")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={420} empty={<Empty title={t("No workload is leaving a cluster")} icon="check" />} />;
+  return <DataTable label={t("Evictions in progress")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={420} empty={<Empty title={t("No evictions in progress")} icon="check" />} />;
 }

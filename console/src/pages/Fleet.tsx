@@ -37,7 +37,7 @@ export default function Fleet() {
       <Stale show={live.stale} />
       <Counts instances={live.items} />
       <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name or label")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
-      <DataTable label={t("Instances")} live={live} rows={rows} columns={columns} rowKey={(one) => one.uid || one.name} filtered={filter !== ""} empty={<Empty title={t("No instances yet")} icon="cluster"><p>{mayCreate ? t("An instance is a control plane of its own: clusters, policies, users.") : t("Instances appear here when you get a role on them or in one of their namespaces.")}</p>{create && <span className="row">{create}</span>}</Empty>} />
+      <DataTable label={t("Instances")} live={live} rows={rows} columns={columns} rowKey={(one) => one.uid || one.name} filtered={filter !== ""} empty={<Empty title={t("No instances yet")} icon="cluster"><p>{mayCreate ? t("An instance is a separate control plane with its own clusters, policies and users.") : t("Instances appear here when you get a role on them or in one of their namespaces.")}</p>{create && <span className="row">{create}</span>}</Empty>} />
       {removing && <RemoveInstance instance={removing} onClose={() => setRemoving(undefined)} />}
     </>
   );

@@ -50,7 +50,7 @@ function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas?: numbe
       </span>
       <span className="small">{t(state)}{isCordoned(cluster) && ` · ${t("cordoned")}`}</span>
       <Meter parts={[{ value: cpu.allocated, tone: usageTone(share) }]} total={cpu.allocatable} label={t("CPU requested")} />
-      <span className="small muted">{t("{replicas} replicas · {nodes} nodes", { replicas: replicas?.toLocaleString() ?? "–", nodes: nodes.ready })}</span>
+      <span className="small muted">{t("Replicas: {replicas} · Nodes: {nodes}", { replicas: replicas?.toLocaleString() ?? "–", nodes: nodes.ready })}</span>
     </Link>
   );
 }

@@ -13,8 +13,8 @@ import "./fleetMap.css";
 const WINDOWS: [id: string, seconds: number][] = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400]];
 const CLUSTERS_MAX = 50;
 
-const perSecond = (value: number) => `${value >= 10 ? value.toFixed(0) : value.toFixed(1)}/s`;
-const milliseconds = (value: number) => `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+const perSecond = (value: number) => `${value === 0 ? 0 : value >= 10 ? value.toFixed(0) : value.toFixed(1)}/s`;
+const milliseconds = (value: number) => `${value === 0 ? 0 : (value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
 const whole = (value: number) => String(Math.round(value));
 
 export default function Metrics() {
@@ -35,14 +35,14 @@ export default function Metrics() {
 
 function Charts({ history }: { history: History }) {
   const charts: { title: string; series: NamedSeries[]; format: (value: number) => string }[] = [
-    { title: t("Schedulings"), series: partsOf(history, "karmada_scheduler_schedule_attempts_total"), format: perSecond },
-    { title: t("Time to schedule"), series: ratioOf(history, "karmada_scheduler_e2e_scheduling_duration_seconds_sum", "karmada_scheduler_e2e_scheduling_duration_seconds_count", t("average")), format: milliseconds },
+    { title: t("Scheduling attempts"), series: partsOf(history, "karmada_scheduler_schedule_attempts_total"), format: perSecond },
+    { title: t("Scheduling latency"), series: ratioOf(history, "karmada_scheduler_e2e_scheduling_duration_seconds_sum", "karmada_scheduler_e2e_scheduling_duration_seconds_count", t("average")), format: milliseconds },
     { title: t("CPU requested by cluster"), series: partsOf(history, "cluster_cpu_allocated_number"), format: formatCpu },
     { title: t("Memory requested by cluster"), series: partsOf(history, "cluster_memory_allocated_bytes"), format: formatBytes },
     { title: t("CPU of all clusters"), series: [...totalOf(history, "cluster_cpu_allocatable_number", t("allocatable")), ...totalOf(history, "cluster_cpu_allocated_number", t("requested"))], format: formatCpu },
     { title: t("Memory of all clusters"), series: [...totalOf(history, "cluster_memory_allocatable_bytes", t("allocatable")), ...totalOf(history, "cluster_memory_allocated_bytes", t("requested"))], format: formatBytes },
     { title: t("Evictions and pending bindings"), series: [...totalOf(history, "eviction_processing_total", t("evictions each second")), ...totalOf(history, "scheduler_pending_bindings", t("pending bindings"))], format: whole },
-    { title: t("Keys in queues"), series: totalOf(history, "workqueue_depth", t("keys")), format: whole },
+    { title: t("Work queue depth"), series: totalOf(history, "workqueue_depth", t("items")), format: whole },
     { title: t("API requests"), series: totalOf(history, "apiserver_request_total", t("requests")), format: perSecond },
     { title: t("Reconciliations"), series: [...totalOf(history, "controller_runtime_reconcile_total", t("all")), ...totalOf(history, "controller_runtime_reconcile_errors_total", t("with an error"))], format: perSecond },
     { title: t("CPU of the control plane"), series: totalOf(history, "process_cpu_seconds_total", t("cores")), format: formatCpu },
@@ -50,11 +50,11 @@ function Charts({ history }: { history: History }) {
   ];
   return (
     <>
-      <Card title={t("Health of the clusters")}><HealthHistory history={history} /></Card>
+      <Card title={t("Cluster readiness")}><HealthHistory history={history} /></Card>
       <div className="grid2">
         {charts.map(({ title, series, format }) => (
           <Card title={title} key={title}>
-            {series.length === 0 ? <Empty title={t("Nothing is measured yet")} icon="events" /> : <Chart label={title} times={history.times} series={series} format={format} />}
+            {series.length === 0 ? <Empty title={t("No metrics yet")} icon="metrics" /> : <Chart label={title} times={history.times} series={series} format={format} />}
           </Card>
         ))}
       </div>
@@ -65,7 +65,7 @@ function Charts({ history }: { history: History }) {
 /** One strip for each cluster: when it was ready, when it was not, and when nothing is known. */
 export function HealthHistory({ history, only }: { history: History; only?: string }) {
   const clusters = partsOf(history, "cluster_ready_state", CLUSTERS_MAX).filter((one) => !only || one.name === only);
-  if (clusters.length === 0) return <Empty title={t("Nothing is measured yet")} icon="events" />;
+  if (clusters.length === 0) return <Empty title={t("No metrics yet")} icon="metrics"><p>{t("The first values appear after a few seconds.")}</p></Empty>;
   const [start = 0, end = 0] = [history.times[0], (history.times.at(-1) ?? 0) + history.stepSeconds];
   const texts = { ok: t("Ready"), bad: t("Not ready"), none: t("Unknown") };
   return (
@@ -76,10 +76,10 @@ export function HealthHistory({ history, only }: { history: History; only?: stri
         return (
           <li key={name}>
             <Link className="ellipsis" href={`/clusters/${name}`}>{name}</Link>
-            <span className="strip" role="img" aria-label={lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Ready all the time")}>
+            <span className="strip" role="img" aria-label={lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Always ready")}>
               {parts.map((part) => <i key={part.from} className={part.state} style={{ width: `${(100 * (part.to - part.from)) / (end - start)}%` }} title={`${texts[part.state]} · ${exactTime(part.from * 1000)} – ${exactTime(part.to * 1000)}`} />)}
             </span>
-            <span className="small muted nowrap">{lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Ready all the time")}</span>
+            <span className="small muted nowrap">{lost > 0 ? t("Not ready for {time}", { time: duration(lost) }) : t("Always ready")}</span>
           </li>
         );
       })}

@@ -12,6 +12,7 @@ import { reasonOf, stateOfBinding, toneOfBinding } from "../model/binding";
 import type { BindingSummary } from "../model/bindingSummary";
 import { capacityOf, isCordoned, nodesOf, stateOf, sum, toneOf } from "../model/cluster";
 import { subjectOf } from "../model/links";
+import { Icon } from "../ui/icons";
 import { ObjectLink } from "../ui/objectLink";
 import { Badge, Card, Empty, Loading, Meter, PageHead, Problem, Stale, usageTone } from "../ui/parts";
 import { Activity } from "./Activity";
@@ -29,15 +30,15 @@ export function Overview() {
   return (
     <>
       <PageHead title={t("Overview")}>
-        <Link className="btn primary" href="/apply">{t("Deploy something")}</Link>
+        <Link className="btn primary" href="/apply">{t("Deploy a workload")}</Link>
       </PageHead>
       <Stale show={clusters.stale || bindings.stale} />
       {clusters.phase !== "error" && <Tiles clusters={clusters.items} loading={clusters.phase === "loading"} bindings={bindings.data} />}
       <div className="cols">
         <div>
+          {bindings.phase !== "error" && clusters.phase !== "error" && <Problems bindings={bindings.data?.attention ?? []} clusters={clusters.items} ready={bindings.data !== undefined && clusters.phase === "ready"} />}
           <Card title={t("Propagation")}><Counted bindings={bindings}>{(summary) => <Funnel summary={summary} />}</Counted></Card>
           <Activity />
-          {bindings.phase !== "error" && clusters.phase !== "error" && <Problems bindings={bindings.data?.attention ?? []} clusters={clusters.items} ready={bindings.data !== undefined && clusters.phase === "ready"} />}
         </div>
         <div>
           <Card title={t("Clusters")} actions={<Link href="/clusters">{t("All clusters")}</Link>}>
@@ -73,7 +74,7 @@ function Tiles({ clusters, bindings, loading }: { clusters: KObject[]; bindings?
       <Tile to="/clusters" label={t("Clusters ready")} value={dash ?? ready} of={dash ? undefined : clusters.length} note={cordoned > 0 ? <Badge tone="warn">{t("{count} cordoned", { count: cordoned })}</Badge> : undefined} part={ready} total={clusters.length} tone={ready < clusters.length ? "warn" : "ok"} />
       <Tile to="/clusters" label={t("Nodes ready")} value={dash ?? nodesReady} of={dash ? undefined : nodesTotal} part={nodesReady} total={nodesTotal} tone={nodesReady < nodesTotal ? "warn" : "ok"} />
       <Tile to="/workloads" label={t("Objects healthy")} value={bindings ? healthy : "–"} of={bindings ? total : undefined} part={healthy} total={total} tone={healthy < total ? "warn" : "ok"} />
-      <Tile to="/clusters" label={t("CPU requested")} value={dash ?? formatCpu(cpu.allocated)} of={dash ? undefined : formatCpu(cpu.allocatable)} part={cpu.allocated} total={cpu.allocatable} tone={usageTone(cpu.allocated / cpu.allocatable)} />
+      <Tile to="/clusters" label={t("CPU requested")} value={dash ?? formatCpu(cpu.allocated)} of={dash ? undefined : `${formatCpu(cpu.allocatable)} ${t("cores")}`} part={cpu.allocated} total={cpu.allocatable} tone={usageTone(cpu.allocated / cpu.allocatable)} />
       <Tile to="/clusters" label={t("Memory requested")} value={dash ?? formatBytes(memory.allocated)} of={dash ? undefined : formatBytes(memory.allocatable)} part={memory.allocated} total={memory.allocatable} tone={usageTone(memory.allocated / memory.allocatable)} />
     </div>
   );
@@ -94,7 +95,7 @@ function Tile({ to, label, value, of, part, total, tone, note }: TileProps) {
   return (
     <Link className="card tile" href={to}>
       <span className="label"><span>{label}</span>{note}</span>
-      <span className="value">{value.toLocaleString()}{of !== undefined && <small> / {of.toLocaleString()}</small>}</span>
+      <span className="value"><span className="nowrap">{value.toLocaleString()}</span>{of !== undefined && <small> / {of.toLocaleString()}</small>}</span>
       <Meter parts={[{ value: part, tone }]} total={total} label={label} />
     </Link>
   );
@@ -109,8 +110,8 @@ function Funnel({ summary }: { summary: BindingSummary }) {
   const steps = [
     [t("Selected by a policy"), total],
     [t("Scheduled to clusters"), scheduled],
-    [t("Applied in all of them"), applied],
-    [t("Healthy in all of them"), healthy],
+    [t("Applied in all clusters"), applied],
+    [t("Healthy in all clusters"), healthy],
   ] as const;
   return (
     <div className="stack">
@@ -131,14 +132,14 @@ function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters
   return (
     <Card title={t("Needs attention")} flush>
       {!ready ? <Loading /> : bad.length + down.length === 0 ? (
-        <Empty title={t("Everything runs as it should")} icon="check" />
+        <p className="body row"><Icon name="check" />{t("No problems found")}</p>
       ) : (
         <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <tbody>
               {down.map((cluster) => (
                 <tr key={cluster.metadata.name}>
-                  <td><Link href={`/clusters/${cluster.metadata.name}`}>{cluster.metadata.name}</Link><div className="muted small">Cluster</div></td>
+                  <td><Link href={`/clusters/${cluster.metadata.name}`}>{cluster.metadata.name}</Link><div className="muted small">{t("Cluster")}</div></td>
                   <td><Badge tone={toneOf(stateOf(cluster))}>{t(stateOf(cluster))}</Badge></td>
                 </tr>
               ))}

@@ -54,7 +54,7 @@ export default function Search() {
       <div className="toolbar">
         <input className="input" style={{ width: "min(560px, 100%)" }} data-filter type="search" autoFocus autoComplete="off" spellCheck={false} list={list} aria-label={t("Search")} placeholder={t("Name, or terms such as kind:deploy label:app=web")} value={typed} onChange={(event) => setTyped(event.target.value)} />
         <datalist id={list}>{completionsOf(typed, discovery.data ?? [], namespaces.items.map((one) => one.metadata.name)).map((one) => <option key={one} value={one} />)}</datalist>
-        <label className="check"><input type="checkbox" checked={members !== ""} onChange={(event) => setMembers(event.target.checked ? "yes" : "")} />{t("Also in the clusters")}</label>
+        <label className="check"><input type="checkbox" checked={members !== ""} onChange={(event) => setMembers(event.target.checked ? "yes" : "")} />{t("Include member clusters")}</label>
       </div>
       {facets.length > 1 && <div className="chips" role="group" aria-label={t("Kind")}>{facets.slice(0, KINDS_MAX).map(([name, count]) => <button type="button" className="chip" key={name} aria-pressed={kind === name} onClick={() => setKind(kind === name ? "" : name)}>{name} <b>{count.toLocaleString()}</b></button>)}</div>}
       {discovery.error ? <section className="card"><Problem error={discovery.error} retry={() => void discovery.refetch()} /></section> : !ready ? (
@@ -80,9 +80,9 @@ function Hits({ hits }: { hits: Hit[] }) {
         <tbody>
           {hits.map((hit) => (
             <tr key={keyOfHit(hit)}>
-              <td><Link href={hrefOf(hit)}>{hit.metadata.name}</Link></td>
-              <td title={hit.resource.group || "core"}>{hit.resource.kind} {hit.cluster && <Badge plain>{hit.cluster}</Badge>}</td>
-              <td>{hit.metadata.namespace ?? "–"}</td>
+              <td style={{ minWidth: 220 }}><Link href={hrefOf(hit)}>{hit.metadata.name}</Link></td>
+              <td className="nowrap" title={hit.resource.group || "core"}>{hit.resource.kind} {hit.cluster && <Badge plain>{hit.cluster}</Badge>}</td>
+              <td className="nowrap">{hit.metadata.namespace ?? "–"}</td>
               <td><Labels labels={ownLabels(hit.metadata.labels)} /></td>
               <td><Age at={hit.metadata.creationTimestamp} /></td>
             </tr>

@@ -35,7 +35,7 @@ export default function Topology() {
       <Card title={t("Replicas")} flush actions={<Segmented label={t("Group by")} value={by} onChange={setBy} options={[{ id: "namespace", text: t("Namespaces") }, { id: "policy", text: t("Policies") }, { id: "workload", text: t("Workloads") }]} />}>
         {!map ? <Loading /> : map.flows.length === 0 ? <Empty title={t("No replicas are assigned to clusters")} icon="cluster" /> : <Flows map={map} clusters={clusters.items} />}
       </Card>
-      {map && map.flows.length > 0 && <FlowTable map={map} />}
+      {map && map.flows.length > 0 && <FlowTable map={map} first={{ policy: t("Policy"), workload: t("Workload") }[by] ?? t("Namespace")} />}
     </>
   );
 }
@@ -112,18 +112,18 @@ function Flows({ map, clusters }: { map: FlowMap; clusters: KObject[] }) {
 
 const short = (text: string, max: number) => (text.length > max ? `${text.slice(0, max - 1)}…` : text);
 
-function FlowTable({ map }: { map: FlowMap }) {
+function FlowTable({ map, first }: { map: FlowMap; first: string }) {
   return (
     <Card title={t("Replicas by cluster")} flush>
       <div className="hscroll" tabIndex={0} role="group">
         <table className="simple">
-          <thead><tr><th>{t("From")}</th>{map.clusters.map((one) => <th key={one.id}>{one.text}</th>)}<th>{t("Sum")}</th></tr></thead>
+          <thead><tr><th>{first}</th>{map.clusters.map((one) => <th className="num" key={one.id}>{one.text}</th>)}<th className="num">{t("Total")}</th></tr></thead>
           <tbody>
             {map.sources.map((source) => (
               <tr key={source.id}>
                 <td>{source.text}</td>
-                {map.clusters.map((cluster) => <td key={cluster.id}>{map.flows.find((flow) => flow.from === source.id && flow.to === cluster.id)?.replicas ?? <span className="muted">–</span>}</td>)}
-                <td><b>{source.weight}</b></td>
+                {map.clusters.map((cluster) => <td className="num" key={cluster.id}>{map.flows.find((flow) => flow.from === source.id && flow.to === cluster.id)?.replicas ?? <span className="muted">–</span>}</td>)}
+                <td className="num"><b>{source.weight}</b></td>
               </tr>
             ))}
           </tbody>

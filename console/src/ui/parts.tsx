@@ -180,13 +180,13 @@ export function Empty({ title, children, icon = "empty" }: { title: string; chil
 /** Explains an error; a missing right is shown as such. */
 export function Problem({ error, retry }: { error: ApiError | Error; retry?: () => void }) {
   const api = error instanceof ApiError ? error : undefined;
-  const title = api?.forbidden ? t("You may not see this") : api?.notFound ? t("Not found") : api?.unreachable ? t("The control plane does not answer") : t("Something went wrong");
+  const title = api?.forbidden ? t("Access denied") : api?.notFound ? t("Not found") : api?.unreachable ? t("The control plane is not reachable") : t("Something went wrong");
   return (
     <div className="state" role="alert">
       <Icon name={api?.forbidden ? "lock" : "warning"} />
       <p className="state-title">{title}</p>
-      {!api?.unreachable && <p className="small">{error.message}</p>}
-      {api?.forbidden && <p className="small muted">{t("Ask an administrator for a role that allows it.")}</p>}
+      <p className="small">{api?.unreachable ? t("Check that it is running and that this browser can reach its address.") : error.message}</p>
+      {api?.forbidden && <p className="small muted">{t("Ask an administrator for a role with this permission.")}</p>}
       {api?.forbidden && <Explanation message={api.message} />}
       {api?.auditId && <p className="small muted">{t("Request")} <code>{api.auditId}</code></p>}
       {retry && <Button icon="refresh" onClick={retry}>{t("Try again")}</Button>}
@@ -200,10 +200,10 @@ const REFUSED_PERMISSION = /needs the permission ([\w.]+)/;
 /** A link to the page that explains a refusal, for messages that say what was refused. */
 function Explanation({ message }: { message: string }) {
   const permission = REFUSED_PERMISSION.exec(message)?.[1];
-  if (permission) return <a className="small" href={`/console/access${query({ tab: "permissions", permission, instance: instanceName })}`}>{t("Explain this refusal")}</a>;
+  if (permission) return <a className="small" href={`/console/access${query({ tab: "permissions", permission, instance: instanceName })}`}>{t("Why was this denied?")}</a>;
   const [, verb, resource, group, namespace] = REFUSED_RESOURCE.exec(message) ?? [];
   if (!verb) return null;
-  return <Link className="small" href={`/access${query({ tab: "check", verb, resource, group, namespace, name: /^\S+ "([^"]+)" is forbidden/.exec(message)?.[1] })}`}>{t("Explain this refusal")}</Link>;
+  return <Link className="small" href={`/access${query({ tab: "check", verb, resource, group, namespace, name: /^\S+ "([^"]+)" is forbidden/.exec(message)?.[1] })}`}>{t("Why was this denied?")}</Link>;
 }
 
 export function Stale({ show }: { show: boolean }) {

@@ -61,7 +61,7 @@ export async function failover(visitor) {
   await until(visitor, cluster("member2"), (one) => taints(one).length === 0, "member2 has no taint");
   const back = await until(visitor, BINDING, (one) => replicasIn(one, "member2") > 0 && replicas(one) === total, "nginx came back to member2");
   await until(visitor, inMember, (one) => one.status?.readyReplicas === replicasIn(back, "member2"), "its pods are ready in member2");
-  await page.getByText("No workload is leaving a cluster").waitFor();
+  await page.getByText("No evictions in progress").waitFor();
 }
 
 /** The control plane recorded the failover while no page was open, in milliseconds and with the rights of the reader. */
@@ -107,7 +107,7 @@ export async function revokedRights(visitor) {
   await page.getByText(/cannot patch resource|forbidden/).first().waitFor();
   check((await page.getByRole("row", { name: /member1/ }).getByText("Cordoned").count()) === 0, "nothing changed");
   await page.getByRole("navigation", { name: "Main menu" }).getByRole("link", { name: "Workloads" }).click();
-  await page.getByText("You may not see this").first().waitFor();
+  await page.getByText("Access denied").first().waitFor();
   // The account itself goes: the page that is open leads to the sign-in.
   await visitor.api("DELETE", `/api/v1/namespaces/default/serviceaccounts/${name}`);
   await page.getByRole("navigation", { name: "Main menu" }).getByRole("link", { name: "Events" }).click();
@@ -129,7 +129,7 @@ export async function convert(visitor) {
   const uid = (await visitor.api("GET", member("member1", "/apis/apps/v1/namespaces/default/deployments/legacy"))).body.metadata.uid;
   await visitor.go("/convert?cluster=member1");
   await page.getByRole("checkbox", { name: "Select default/legacy" }).check();
-  await page.getByText("Also what its pods refer to (1)").waitFor();
+  await page.getByText("Include objects that its pods refer to (1)").waitFor();
   await page.getByRole("button", { name: "Preview" }).click();
   await page.getByText("by policy PropagationPolicy default/legacy-member1").or(page.getByText(/by policy .*legacy-member1/)).first().waitFor();
   await visitor.shoot("convert-preview");
@@ -142,7 +142,7 @@ export async function convert(visitor) {
   const now = (await visitor.api("GET", member("member1", "/apis/apps/v1/namespaces/default/deployments/legacy"))).body;
   check(now.metadata.uid === uid && now.metadata.labels["karmada.io/managed"] === "true", `the same object is managed now: ${JSON.stringify(now.metadata)}`);
   await visitor.go("/convert?cluster=member1");
-  await page.getByText("Everything of this kind is managed").waitFor();
+  await page.getByText("All objects of this kind are managed").waitFor();
 }
 
 /** Commands in the browser. */
@@ -271,7 +271,7 @@ export async function audited(visitor) {
   await page.getByRole("dialog").getByText(me.user, { exact: true }).waitFor();
   await visitor.axe("audit details");
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Refused" }).click();
+  await page.getByRole("button", { name: "Denied" }).click();
   await page.getByRole("row", { name: /operator-for-now.*(get|patch).*clusters member1.*403/ }).first().waitFor();
   check((await page.getByRole("row", { name: /delete.*clusterrolebindings/ }).count()) === 0, "what was allowed is not among what was refused");
   const wrong = await visitor.api("GET", "/flotilla/v1alpha1/audit?limit=0");
@@ -285,7 +285,7 @@ export async function history(visitor) {
   const { body } = await visitor.api("GET", "/flotilla/v1alpha1/metrics/history?seconds=3600");
   check(body.times.length >= 2 && body.series["cluster_ready_state/member1"]?.at(-1) === 1, `samples: ${JSON.stringify(body).slice(0, 600)}`);
   check(body.series["karmada_scheduler_schedule_attempts_total/scheduled"]?.some((value) => value > 0), "the rate of schedulings is recorded");
-  await page.getByRole("img", { name: /Ready all the time|Not ready for/ }).first().waitFor();
+  await page.getByRole("img", { name: /Always ready|Not ready for/ }).first().waitFor();
   await page.locator(".u-wrap").first().waitFor();
   const wrong = await visitor.api("GET", "/flotilla/v1alpha1/metrics/history?seconds=many");
   check(wrong.code === 400, `a wrong time is refused: ${wrong.code}`);

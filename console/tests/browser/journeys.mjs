@@ -31,9 +31,9 @@ export async function deploy(visitor) {
   await visitor.go("/settings");
   for (const path of ["/apis/apps/v1/namespaces/default/deployments", "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"]) await visitor.api("DELETE", `${path}/nginx`);
   await visitor.go("/apply");
-  await page.locator("select[aria-label='Begin with an example'] option", { hasText: "Deployment" }).waitFor({ state: "attached" });
+  await page.locator("select[aria-label='Start from an example'] option", { hasText: "Deployment" }).waitFor({ state: "attached" });
   await page.waitForFunction(() => document.querySelector(".cm-content"));
-  await page.getByLabel("Begin with an example").selectOption("divided");
+  await page.getByLabel("Start from an example").selectOption("divided");
   await page.locator(".cm-content", { hasText: "clusterNames: [member1, member2, member3]" }).waitFor();
   await page.getByRole("button", { name: "Plan", exact: true }).click();
   await page.getByRole("cell", { name: "member3", exact: true }).waitFor();

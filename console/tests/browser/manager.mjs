@@ -16,7 +16,7 @@ async function register(visitor) {
   await page.getByText("No clusters registered").waitFor();
   await page.getByRole("button", { name: "Register a cluster" }).first().click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Name of the cluster").fill("m1");
+  await dialog.getByLabel("Cluster name").fill("m1");
   await dialog.getByLabel("Kubeconfig").fill(readFileSync(process.env.CONSOLE_MEMBER, "utf8"));
   await dialog.getByRole("checkbox", { name: "east" }).check();
   await visitor.axe("register a cluster");
@@ -35,7 +35,7 @@ async function deploy(visitor) {
   await visitor.shoot("manager-joined");
   await menu.getByRole("link", { name: "Plan and apply" }).click();
   await page.waitForSelector(".cm-content");
-  await page.getByLabel("Begin with an example").selectOption("divided");
+  await page.getByLabel("Start from an example").selectOption("divided");
   await page.locator(".cm-content", { hasText: "clusterNames: [m1]" }).waitFor();
   await page.getByRole("button", { name: "Plan", exact: true }).click();
   await page.getByRole("cell", { name: "m1", exact: true }).waitFor();
@@ -64,7 +64,7 @@ async function create(visitor) {
   await page.getByRole("heading", { name: "New instance", level: 1 }).waitFor();
   await page.getByLabel("Name", { exact: true }).fill("east");
   await page.getByText("name: east").waitFor();
-  await page.getByText("The manager accepts it").waitFor();
+  await page.getByText("Accepted by the manager").waitFor();
   await visitor.axe("new instance");
   await visitor.shoot("manager-new");
   await page.getByRole("button", { name: "Create", exact: true }).click();

@@ -12,8 +12,8 @@
 //   adds         a list, and what another client creates in it after an interruption
 //   labelled     an object of which it shows a label that another client sets after an interruption
 
-const DENIED = "You may not see this";
-const DOWN = "The control plane does not answer";
+const DENIED = "Access denied";
+const DOWN = "The control plane is not reachable";
 const SHOP = "/workloads/apps~v1~deployments/default/shop";
 
 const EVERYWHERE = ["events"];
@@ -60,13 +60,13 @@ export const TABLE = {
   "workload-history": workload("history", "member1"),
   "workload-events": workload("events", "shop"),
   "workload-yaml": workload("yaml", "apiVersion: apps/v1"),
-  apply: free("/apply", "Begin with an example"),
+  apply: free("/apply", "Start from an example"),
   policies: page("/policies", "shop", { empty: "No policies of this kind", many: ["propagationpolicies"], live: true }),
   "policy-new": free("/policies/new/PropagationPolicy", "PropagationPolicy", { looks: ["chinese"] }),
   policy: page("/resources/policy.karmada.io~v1alpha1~propagationpolicies/default/shop", "shop", { empty: "does not exist", live: true }),
   failover: page("/failover?cluster=member1", "Past failovers", { empty: "No clusters yet", many: ["clusters", "bindings", "resourcebindings"], grown: "and 9,960 more", live: true, shots: ["empty", "many"] }),
   topology: page("/topology", "member1", { empty: "No clusters yet", many: ["clusters"], grown: "and 9,940 more", live: true, looks: ["chinese", "narrow"], shots: ["empty", "many"] }),
-  convert: page("/convert?cluster=member3", "Everything of this kind is managed", { empty: "No clusters yet", many: ["deployments"], grown: "10,000", copied: unmanaged }),
+  convert: page("/convert?cluster=member3", "All objects of this kind are managed", { empty: "No clusters yet", many: ["deployments"], grown: "10,000", copied: unmanaged }),
   kinds: page("/resources", "Deployment", { denied: "Deployment" }),
   works: kind("work.karmada.io~v1alpha1~works", "shop-", undefined),
   services: kind("core~v1~services", "shop", { spec: { ports: [{ port: 80 }] } }),
@@ -80,12 +80,12 @@ export const TABLE = {
   configmaps: kind("core~v1~configmaps", "kube-root-ca.crt", { data: { a: "b" } }),
   secret: page("/resources/core~v1~secrets/default/canary", "••••••••", { empty: "does not exist", absent: "/resources/core~v1~secrets/default/absent", live: true }),
   events: page("/events", "Events", { empty: "No events", many: ["events"], live: true }),
-  metrics: page("/metrics", "Health of the clusters", { empty: "Nothing is measured yet", looks: ["chinese"] }),
+  metrics: page("/metrics", "Cluster readiness", { empty: "No metrics yet", looks: ["chinese"] }),
   search: page("/search?q=shop", "Deployment", { empty: "Nothing found", many: ["services"], grown: "10,0", denied: "Nothing found" }),
   shell: free("/shell", "Commands of kubectl", { down: DOWN, loads: true, looks: ["narrow"] }),
   audit: page("/audit", "Audit", { empty: "No entries yet", many: ["audit"], grown: "2,000", looks: ["chinese", "narrow"] }),
   access: page("/access", "system:masters", { denied: "nobody-here", down: DOWN }),
-  "access-subjects": page("/access?tab=subjects", "Bind a role", { empty: "No role is bound", many: ["clusterrolebindings"], grown: "person-1", copied: boundToPeople, live: true }),
+  "access-subjects": page("/access?tab=subjects", "Bind a role", { empty: "No role bindings", many: ["clusterrolebindings"], grown: "person-1", copied: boundToPeople, live: true }),
   "access-bindings": page("/access?tab=clusterrolebindings", "cluster-admin", { empty: "No bindings", many: ["clusterrolebindings"], live: true }),
   settings: free("/settings", "Theme", { loads: true }),
 };

@@ -51,7 +51,7 @@ async function editsNamespace(admin, editor, base, namespace) {
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await until(admin, path, (one) => one.spec?.replicas === wanted, `the editor scales cart to ${wanted}`);
   await open(page, "Clusters");
-  await page.getByText("You may not see this").first().waitFor();
+  await page.getByText("Access denied").first().waitFor();
   for (const refused of [`${base}/api/v1/namespaces/kube-system/secrets`, `${base}/apis/apps/v1/deployments`, `${base}/apis/cluster.karmada.io/v1alpha1/clusters`]) {
     const { code } = await editor.api("GET", refused);
     check(code === 403, `${refused} answers ${code}`);

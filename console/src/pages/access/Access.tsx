@@ -30,13 +30,13 @@ export default function Access({ ofManager }: { ofManager: boolean }) {
         current={tab}
         onChange={setTab}
         tabs={[
-          { id: "mine", text: t("My rights") },
-          { id: "check", text: t("Explain a refusal") },
+          { id: "mine", text: t("My permissions") },
+          { id: "check", text: t("Check access") },
           ...(ofManager ? [{ id: "permissions", text: t("Permissions at the manager") }] : []),
           { id: "subjects", text: t("Users and groups") },
-          { id: "clusterrolebindings", text: t("Bindings for all namespaces") },
-          { id: "rolebindings", text: t("Bindings in namespaces") },
-          { id: "clusterroles", text: t("Cluster roles") },
+          { id: "clusterrolebindings", text: t("ClusterRoleBindings") },
+          { id: "rolebindings", text: t("RoleBindings") },
+          { id: "clusterroles", text: t("ClusterRoles") },
           { id: "roles", text: t("Roles") },
         ]}
       />
@@ -66,7 +66,7 @@ function Mine() {
           <div className="stack"><b style={{ overflowWrap: "anywhere" }}>{user?.username}</b><span className="chips">{(user?.groups ?? []).map((group: string) => <span className="chip" key={group}>{group}</span>)}</span></div>
         )}
       </Card>
-      <Card title={t("What you may do in {namespace}", { namespace: place })} flush>
+      <Card title={t("Permissions in namespace {namespace}", { namespace: place })} flush>
         {rules.isPending ? <Loading /> : rules.error ? <Problem error={rules.error} /> : <RuleTable rules={rules.data.status?.resourceRules ?? []} />}
       </Card>
     </div>
@@ -74,7 +74,7 @@ function Mine() {
 }
 
 function RuleTable({ rules }: { rules: any[] }) {
-  if (rules.length === 0) return <Empty title={t("No rights")} icon="lock" />;
+  if (rules.length === 0) return <Empty title={t("No permissions")} icon="lock" />;
   return (
     <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">

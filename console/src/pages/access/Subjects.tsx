@@ -32,12 +32,12 @@ export function Subjects() {
       <Stale show={everywhere.stale || inNamespaces.stale} />
       <div className="toolbar">
         <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by role or subject")} value={filter} onChange={(event) => setFilter(event.target.value)} />
-        <label className="check"><input type="checkbox" checked={system !== ""} onChange={(event) => setSystem(event.target.checked ? "yes" : "")} />{t("Also those of the system")}</label>
+        <label className="check"><input type="checkbox" checked={system !== ""} onChange={(event) => setSystem(event.target.checked ? "yes" : "")} />{t("Include system subjects")}</label>
         <span className="grow" />
         <Button icon="plus" kind="primary" onClick={() => setBinding({ kind: "User", name: "" })}>{t("Bind a role")}</Button>
       </div>
       <Card flush>
-        {shown.length === 0 ? <Empty title={t("No role is bound")} icon="access"><p>{t("Users come from certificates, tokens or an identity provider; they get rights when a role is bound to their name or group.")}</p></Empty> : (
+        {shown.length === 0 ? <Empty title={t("No role bindings")} icon="access"><p>{t("Users come from certificates, tokens or an identity provider; they get rights when a role is bound to their name or group.")}</p></Empty> : (
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
               <thead><tr><th>{t("Subject")}</th><th>{t("Roles")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>

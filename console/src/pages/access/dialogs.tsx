@@ -89,7 +89,7 @@ export function RoleDialog({ namespaced, onClose }: { namespaced: boolean; onClo
         <Field label={t("Resources")} hint={t("For example deployments, deployments/scale")}>{(id) => <input id={id} className="input" value={form.resources} onChange={(event) => set({ resources: event.target.value })} />}</Field>
         <Field label={t("API groups")} hint={t("For example apps, policy.karmada.io; empty means the core group")}>{(id) => <input id={id} className="input" value={form.groups} onChange={(event) => set({ groups: event.target.value })} />}</Field>
       </div>
-      <p className="small muted">{t("You can grant only rights that you have yourself. More rules can be added in the YAML of the role.")}</p>
+      <p className="small muted">{t("You can grant only permissions that you have yourself. More rules can be added in the YAML of the role.")}</p>
     </Dialog>
   );
 }

@@ -62,8 +62,8 @@ export default function Apply() {
   return (
     <>
       <PageHead title={t("Plan and apply")}>
-        <select className="select" style={{ width: "auto" }} aria-label={t("Begin with an example")} value="" onChange={(event) => change(SAMPLES.find((sample) => sample.id === event.target.value)?.manifest(names) ?? text)}>
-          <option value="" disabled>{t("Begin with an example")}</option>
+        <select className="select" style={{ width: "auto" }} aria-label={t("Start from an example")} value="" onChange={(event) => change(SAMPLES.find((sample) => sample.id === event.target.value)?.manifest(names) ?? text)}>
+          <option value="" disabled>{t("Start from an example")}</option>
           {SAMPLES.map((sample) => <option key={sample.id} value={sample.id}>{t(sample.text)}</option>)}
         </select>
         <Button onClick={() => void run("plan")} disabled={!text.trim() || busy !== "" || !discovery.data}>{busy === "plan" ? t("Planning…") : t("Plan")}</Button>
@@ -73,7 +73,7 @@ export default function Apply() {
         <Card title={t("Manifests")} flush><YamlEditor text={text} onChange={change} label={t("Manifests")} height="calc(100vh - 250px)" /></Card>
         <div className="stack">
           {problem ? <section className="card"><Problem error={problem} /></section> : outcomes ? <Outcomes outcomes={outcomes} onChange={setOutcomes} /> : plan ? <PlanView plan={plan.plan} /> : (
-            <section className="card">{busy ? <Loading /> : <Empty title={t("Plan first")} icon="apply"><p>{t("The plan shows for every cluster what would be created, changed or removed, with replicas. Nothing is changed before you apply.")}</p></Empty>}</section>
+            <section className="card">{busy ? <Loading /> : <Empty title={t("No plan yet")} icon="apply"><p>{t("The plan shows, for every cluster, which objects would be created, changed or removed, with their replicas. Nothing is changed until you apply.")}</p></Empty>}</section>
           )}
         </div>
       </div>

@@ -41,7 +41,7 @@ export default function ClusterDetail({ name }: { name: string }) {
   if (!cluster) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Empty title={t("There is no cluster {name}", { name })} icon="cluster" /></section></>;
   const tabs = [
     { id: "summary", text: t("Summary") },
-    { id: "workloads", text: t("Runs here") },
+    { id: "workloads", text: t("Propagated objects") },
     { id: "nodes", text: t("Nodes"), count: nodesOf(cluster).total },
     { id: "taints", text: t("Taints and labels") },
     { id: "events", text: t("Events") },
@@ -50,7 +50,7 @@ export default function ClusterDetail({ name }: { name: string }) {
   return (
     <>
       <PageHead title={name} crumbs={crumbs} badges={<State cluster={cluster} />}>
-        <Link className="btn" href={`/failover?cluster=${name}`}>{t("Simulate its loss")}</Link>
+        <Link className="btn" href={`/failover?cluster=${name}`}>{t("Simulate failure")}</Link>
         <Button icon={isCordoned(cluster) ? "play" : "pause"} onClick={() => void setCordoned(cluster, !isCordoned(cluster))}>{isCordoned(cluster) ? t("Uncordon") : t("Cordon")}</Button>
         <Button kind="danger" icon="trash" onClick={() => setRemoving(true)}>{t("Remove…")}</Button>
       </PageHead>
@@ -125,10 +125,10 @@ function Models({ cluster }: { cluster: KObject }) {
   const countOf = (all: any[], grade: number) => all.find((one) => one.grade === grade)?.count ?? 0;
   const range = ({ name, min, max }: any) => `${name} ${min}–${Number.parseFloat(max) > 9e15 ? "∞" : max}`;
   return (
-    <Card title={t("Capacity models")} flush>
+    <Card title={t("Resource models")} flush>
       <div className="hscroll" tabIndex={0} role="group">
         <table className="simple">
-          <thead><tr><th>{t("Grade")}</th><th>{t("A node with")}</th><th>{t("Free")}</th><th>{t("In use")}</th></tr></thead>
+          <thead><tr><th>{t("Grade")}</th><th>{t("Node resources")}</th><th>{t("Free")}</th><th>{t("In use")}</th></tr></thead>
           <tbody>{graded.map(({ grade, ranges = [] }) => <tr key={grade}><td>{grade}</td><td className="small">{ranges.map(range).join(", ")}</td><td>{countOf(free, grade)}</td><td>{countOf(used, grade)}</td></tr>)}</tbody>
         </table>
       </div>
@@ -141,7 +141,7 @@ function Past({ name }: { name: string }) {
   const history = useHistory(86_400, ["cluster_ready_state", "cluster_cpu_allocatable_number", "cluster_cpu_allocated_number"].map((metric) => `${metric}/${name}`));
   if (history.error) return null;
   return (
-    <Card title={t("The last 24 hours")}>
+    <Card title={t("Last 24 hours")}>
       {history.data ? (
         <div className="stack">
           <HealthHistory history={history.data} only={name} />
@@ -160,13 +160,13 @@ function RunsHere({ name }: { name: string }) {
     { id: "name", title: t("Name"), width: "minmax(180px, 2fr)", cell: (row) => <><ObjectLink to={subjectOf(row.object!)} /> <span className="muted small">{row.object?.spec?.resource?.kind}</span></> },
     { id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (row) => row.metadata.namespace ?? "–" },
     { id: "replicas", title: t("Replicas"), width: "100px", cell: (row) => { const own = here(row); return own?.desired !== undefined ? `${own.ready ?? 0}/${own.desired}` : "–"; } },
-    { id: "state", title: t("State here"), width: "140px", cell: (row) => { const own = here(row); return own && <Badge tone={own.tone}>{t(own.state)}</Badge>; } },
-    { id: "everywhere", title: t("Everywhere"), width: "140px", cell: (row) => { const state = stateOfBinding(row.object!); return <Badge tone={toneOfBinding(state)}>{t(state)}</Badge>; } },
+    { id: "state", title: t("In this cluster"), width: "140px", cell: (row) => { const own = here(row); return own && <Badge tone={own.tone}>{t(own.state)}</Badge>; } },
+    { id: "everywhere", title: t("In all clusters"), width: "140px", cell: (row) => { const state = stateOfBinding(row.object!); return <Badge tone={toneOfBinding(state)}>{t(state)}</Badge>; } },
   ];
   return (
     <>
       <Stale show={live.stale} />
-      <DataTable label={t("Runs here")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} empty={<Empty title={t("Nothing runs in {cluster}", { cluster: name })} icon="workload" />} />
+      <DataTable label={t("Propagated objects")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} empty={<Empty title={t("No workloads in {cluster}", { cluster: name })} icon="workload" />} />
     </>
   );
 }

@@ -42,7 +42,7 @@ function JoinInstance({ mode, onClose }: Props) {
 
 function NameField({ value, onChange }: { value: string; onChange: (name: string) => void }) {
   const problem = value !== "" && !isClusterName(value) ? t("Lowercase letters, digits and dashes, at most 48 characters.") : "";
-  return <Field label={t("Name of the cluster")} problem={problem}>{(id) => <input id={id} className="input" autoComplete="off" value={value} onChange={(event) => onChange(event.target.value)} />}</Field>;
+  return <Field label={t("Cluster name")} problem={problem}>{(id) => <input id={id} className="input" autoComplete="off" value={value} onChange={(event) => onChange(event.target.value)} />}</Field>;
 }
 
 function JoinPlane({ mode, onMode, onClose }: Props) {
@@ -51,7 +51,7 @@ function JoinPlane({ mode, onMode, onClose }: Props) {
   const fields = [["provider", t("Provider (optional)")], ["region", t("Region (optional)")], ["zone", t("Zone (optional)")]] as const;
   const head = (
     <>
-      <Segmented label={t("Mode")} value={isPull ? "pull" : "push"} onChange={onMode} options={[{ id: "push", text: t("Push: the control plane reaches the cluster") }, { id: "pull", text: t("Pull: an agent in the cluster") }]} />
+      <Segmented label={t("Mode")} value={isPull ? "pull" : "push"} onChange={onMode} options={[{ id: "push", text: t("Push: the control plane connects to the cluster") }, { id: "pull", text: t("Pull: an agent connects from the cluster") }]} />
       <div className="grid-s">
         <NameField value={place.name} onChange={(name) => setPlace({ ...place, name })} />
         {fields.map(([field, label]) => <Field key={field} label={label}>{(id) => <input id={id} className="input" value={place[field]} onChange={(event) => setPlace({ ...place, [field]: event.target.value })} />}</Field>)}
@@ -165,12 +165,12 @@ function Pull({ place, head, onClose }: ModeProps) {
         </>
       ) : (
         <>
-          <div><Button kind="primary" disabled={!isClusterName(place.name)} onClick={() => void create()}>{t("Create the command")}</Button></div>
-          <p className="muted small">{t("Or, where you have the kubeconfig of this control plane, create a token. It prints the command for the cluster.")}</p>
+          <div><Button kind="primary" disabled={!isClusterName(place.name)} onClick={() => void create()}>{t("Generate command")}</Button></div>
+          <p className="muted small">{t("Or create a token where you have the kubeconfig of this control plane. The output is the command to run with the kubeconfig of the cluster.")}</p>
           <Command text={`flotilla token create --cluster ${shown} --print-register-command`} />
         </>
       )}
-      <p className="muted small">{t("The agent opens the connection. The cluster needs no address that the control plane can reach.")}</p>
+      <p className="muted small">{t("The agent connects to the control plane, so the control plane does not need to reach the API server of the cluster.")}</p>
     </Dialog>
   );
 }

@@ -58,7 +58,7 @@ export default function Convert() {
         <section className="card"><Empty title={t("No clusters yet")} icon="cluster"><p>{t("Join a cluster to run workloads in it.")}</p><Link className="btn" href="/clusters?join=push">{t("Join a cluster")}</Link></Empty></section>
       ) : (
         <>
-          <p className="muted">{t("These applications run in a cluster but are not managed here. Converting creates a template and a policy that leaves them where they are; nothing is restarted.")}</p>
+          <p className="muted">{t("These applications run in a cluster but are not managed by this control plane. Converting an application creates a template and a policy that keeps it in its cluster; nothing is restarted.")}</p>
           <div className="toolbar">
             <label className="row"><span className="small">{t("Cluster")}</span><select className="select" aria-label={t("Cluster")} value={chosen} onChange={(event) => setCluster(event.target.value)}>{names.map((name) => <option key={name}>{name}</option>)}</select></label>
           </div>
@@ -90,10 +90,10 @@ function Candidates({ cluster }: { cluster: string }) {
       <Segmented label={t("Kind")} value={resource.kind} onChange={(next) => { setKind(next); setSelected([]); }} options={KINDS.map((one) => ({ id: one.kind, text: one.kind }))} />
       <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
       <Card title={t("Not managed in {cluster}", { cluster })} flush actions={<Button small icon="refresh" onClick={() => void list.refetch()}>{t("Refresh")}</Button>}>
-        {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : own.length === 0 ? <Empty title={t("Everything of this kind is managed")} icon="check" /> : shown.length === 0 ? <Empty title={t("No row matches the filter")} icon="search" /> : (
+        {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : own.length === 0 ? <Empty title={t("All objects of this kind are managed")} icon="check" /> : shown.length === 0 ? <Empty title={t("No row matches the filter")} icon="search" /> : (
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
-              <thead><tr><th><input type="checkbox" aria-label={t("Select all rows shown")} checked={allPicked} onChange={() => setSelected(allPicked ? [] : shown.map(key))} /></th><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Image")}</th><th>{t("Needs")}</th><th>{t("Age")}</th></tr></thead>
+              <thead><tr><th><input type="checkbox" aria-label={t("Select all rows shown")} checked={allPicked} onChange={() => setSelected(allPicked ? [] : shown.map(key))} /></th><th>{t("Name")}</th><th>{t("Namespace")}</th><th>{t("Image")}</th><th>{t("Dependencies")}</th><th>{t("Age")}</th></tr></thead>
               <tbody>
                 {shown.map((object) => {
                   const typed = { ...object, kind: resource.kind };
@@ -114,7 +114,7 @@ function Candidates({ cluster }: { cluster: string }) {
         )}
         {list.data && (
           <p className="small muted" style={{ padding: "12px 18px" }}>
-            {t("{count} are not managed, {managed} are managed or belong to controllers.", { count: own.length.toLocaleString(), managed: managed.toLocaleString() })}
+            {t("Not managed: {count}. Managed or owned by a controller: {managed}.", { count: own.length.toLocaleString(), managed: managed.toLocaleString() })}
             {matching.length > shown.length && ` ${t("The first {shown} of {total} are shown; filter by name for others.", { shown: shown.length, total: matching.length.toLocaleString() })}`}
             {list.data.cut && ` ${t("The cluster has more than {count}: choose a namespace.", { count: OBJECTS_MAX.toLocaleString() })}`}
           </p>
@@ -167,11 +167,11 @@ function Conversion({ cluster, resource, objects }: { cluster: string; resource:
   });
   return (
     <>
-      <Card title={t("Convert {count}", { count: objects.length })} actions={<><Button disabled={busy || !discovery.data} onClick={() => void preview()}>{t("Preview")}</Button><Button kind="primary" disabled={busy || !plan || outcomes !== undefined} onClick={() => void convert()}>{t("Convert")}</Button></>}>
+      <Card title={t("Convert selected objects ({count})", { count: objects.length })} actions={<><Button disabled={busy || !discovery.data} onClick={() => void preview()}>{t("Preview")}</Button><Button kind="primary" disabled={busy || !plan || outcomes !== undefined} onClick={() => void convert()}>{t("Convert")}</Button></>}>
         <div className="stack">
           <div className="grid-s">
-            <Field label={t("Name of the policy")}>{(id) => <input id={id} className="input" value={policy} onChange={(event) => { setPolicy(event.target.value); setPlan(undefined); }} />}</Field>
-            <label className="check" style={{ alignSelf: "center" }}><input type="checkbox" checked={withDependencies} onChange={(event) => { setWithDependencies(event.target.checked); setPlan(undefined); }} />{t("Also what its pods refer to ({count})", { count: references.length })}</label>
+            <Field label={t("Policy name")}>{(id) => <input id={id} className="input" value={policy} onChange={(event) => { setPolicy(event.target.value); setPlan(undefined); }} />}</Field>
+            <label className="check" style={{ alignSelf: "center" }}><input type="checkbox" checked={withDependencies} onChange={(event) => { setWithDependencies(event.target.checked); setPlan(undefined); }} />{t("Include objects that its pods refer to ({count})", { count: references.length })}</label>
           </div>
           <p className="small muted">{t("The policy keeps the objects in the cluster when the template is deleted.")}</p>
           <Command text={objects.slice(0, COMMANDS_MAX).map(({ metadata: { name, namespace } }) => `flotilla promote ${resource.kind.toLowerCase()} ${name} -n ${namespace} -C ${cluster}${withDependencies ? " -d" : ""}`).join("\n") + (objects.length > COMMANDS_MAX ? "\n…" : "")} />

@@ -90,12 +90,12 @@ export function NewBinding({ onClose }: { onClose: () => void }) {
         <Select label={t("Kind of subject")} value={form.kind} onChange={(kind) => set({ kind })} options={["User", "Group"]} />
         <Text focus label={t("Name of the subject")} value={form.name} onChange={(name) => set({ name })} hint={known.length > 0 ? t("Known here: {names}", { names: known.slice(0, 6).join(", ") + (known.length > 6 ? " …" : "") }) : t("As the identity provider names it.")} />
         <Select label={t("Role")} value={form.role} onChange={(role) => set({ role })} options={[...INSTANCE_ROLES, ...(everywhere ? [...PLATFORM_ROLES, ...roles.map((one) => one.name)] : [])]} />
-        <Select label={t("On")} disabled={onPlatform} value={on} onChange={(value) => set({ on: value })} options={places} />
+        <Select label={t("Scope")} disabled={onPlatform} value={on} onChange={(value) => set({ on: value })} options={places} />
         {on === "instance" && <Select label={t("Instance")} value={form.instance} onChange={(instance) => set({ instance })} options={instances.map((one) => one.name)} />}
         {on === "instance" && <Text label={t("Namespace")} value={form.namespace} onChange={(namespace) => set({ namespace })} hint={t("Empty means all of the instance.")} />}
         {on === "workspace" && <Select label={t("Workspace")} value={form.workspace} onChange={(workspace) => set({ workspace })} options={workspaces.map((one) => one.name)} />}
         {on === "folder" && <Select label={t("Folder")} value={form.folder} onChange={(folder) => set({ folder })} options={folders.map((one) => one.name)} />}
-        <Text type="datetime-local" label={t("Ends (optional)")} value={form.ends} onChange={(ends) => set({ ends })} />
+        <Text type="datetime-local" label={t("Expires (optional)")} value={form.ends} onChange={(ends) => set({ ends })} />
       </div>
     </Form>
   );
@@ -110,7 +110,7 @@ export function BindingEnd({ name, onClose }: { name: string; onClose: () => voi
     <Form title={t("Change {name}", { name })} valid={binding.data !== undefined} onSubmit={() => send("PUT", bindingPath(name), { ...binding.data, expiresAt: timeOf(value) })} onClose={onClose} done={t("Saved")}>
       {binding.error && <div className="banner bad" role="alert">{binding.error.message}</div>}
       {binding.data && <p>{t("{role} of {subject} on {target}", { role: binding.data.role, subject: binding.data.subject?.name ?? "", target: targetText(reduced(binding.data.target)) })}</p>}
-      <Text focus type="datetime-local" label={t("Ends (optional)")} value={value} onChange={setEnds} hint={t("Empty: it does not end.")} />
+      <Text focus type="datetime-local" label={t("Expires (optional)")} value={value} onChange={setEnds} hint={t("Empty: it does not end.")} />
       <p className="muted small">{t("Everything else of a binding cannot change: delete it and create another.")}</p>
     </Form>
   );

@@ -36,7 +36,7 @@ export function Webhooks() {
   const all = hooks.data.webhooks ?? [];
   return (
     <Card title={t("Webhooks")} flush actions={<Button small icon="plus" onClick={() => setOpened({ what: "new" })}>{t("New webhook")}</Button>}>
-      {all.length === 0 ? <Empty title={t("No webhooks")} icon="network"><p>{t("A webhook gets every registration of an instance, and can push bindings of another system.")}</p></Empty> : (
+      {all.length === 0 ? <Empty title={t("No webhooks")} icon="network"><p>{t("A webhook receives a notification when an instance is registered, and can push bindings from another system.")}</p></Empty> : (
         <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <thead><tr><th>{t("Name")}</th><th>{t("Address")}</th><th>{t("State")}</th><th>{t("Bindings")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>

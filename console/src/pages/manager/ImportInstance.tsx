@@ -63,12 +63,12 @@ export default function ImportInstance() {
         <div>
           <Card title={t("Control plane")}>
             <form className="stack" onSubmit={(event) => { event.preventDefault(); if (isNamed && outcome.checked && !busy) void run(); }}>
-              <p className="muted small">{t("A running Karmada or Flotilla. Deleting the instance never touches its control plane.")}</p>
+              <p className="muted small">{t("A running Karmada or Flotilla control plane. Deleting the instance does not affect its control plane.")}</p>
               <div className="grid-s">
                 <Field label={t("Name")} problem={name === "" || isNamed ? "" : t("Lowercase letters, digits and dashes.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => set({ name: event.target.value })} />}</Field>
                 <Field label={t("Display name (optional)")}>{(id) => <input id={id} className="input" maxLength={60} value={displayName} onChange={(event) => set({ displayName: event.target.value })} />}</Field>
               </div>
-              <KubeconfigField value={kubeconfig} hint={t("Of an administrator, with a server, its CA, and a token or a client certificate.")} onChange={(text) => { set({ kubeconfig: text }); setOutcome({}); setShape(""); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
+              <KubeconfigField value={kubeconfig} hint={t("The kubeconfig of an administrator, with the server address, its CA, and a token or a client certificate.")} onChange={(text) => { set({ kubeconfig: text }); setOutcome({}); setShape(""); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
               <div className="row wrap">
                 <Button kind="primary" type="submit" disabled={!isNamed || !outcome.checked || busy}>{t("Import")}</Button>
               </div>

@@ -50,8 +50,8 @@ export default function Inventory() {
     <>
       <PageHead title={t("Cluster inventory")}>{register}</PageHead>
       <Stale show={live.stale} />
-      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name, label or place")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
-      <DataTable label={t("Cluster inventory")} live={live} rows={rows} columns={columnsOf(items)} rowKey={(one) => one.name} href={(one) => `/inventory/${encodeURIComponent(one.name)}`} filtered={filter !== ""} empty={<Empty title={t("No clusters registered")} icon="cluster"><p>{t("A registered cluster can be joined to instances without its kubeconfig.")}</p>{register}</Empty>} />
+      <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by name, label or location")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
+      <DataTable label={t("Cluster inventory")} live={live} rows={rows} columns={columnsOf(items)} rowKey={(one) => one.name} href={(one) => `/inventory/${encodeURIComponent(one.name)}`} filtered={filter !== ""} empty={<Empty title={t("No clusters registered")} icon="cluster"><p>{t("A registered cluster can be joined to instances without providing its kubeconfig again.")}</p>{register}</Empty>} />
       {registering && <RegisterCluster onClose={() => setRegistering(false)} />}
       {dialog}
     </>
@@ -66,7 +66,7 @@ function columnsOf(items: (cluster: ManagedCluster) => MenuItem[]): TableColumn<
     { id: "credential", title: t("Credential"), width: "112px", cell: (one) => <Credential cluster={one} /> },
     { id: "joined", title: t("Joined to"), width: "minmax(150px, 1.4fr)", cell: (one) => <JoinedTo cluster={one} />, sort: (one) => (one.joinedTo ?? []).map((entry) => entry.instance).join() },
     { id: "version", title: t("Kubernetes"), width: "96px", cell: (one) => <span title={one.kubernetesVersion}>{one.kubernetesVersion.split("+")[0] || "–"}</span>, sort: (one) => one.kubernetesVersion },
-    { id: "place", title: t("Place"), width: "minmax(100px, 1fr)", cell: (one) => placeOfManaged(one) || "–", sort: placeOfManaged },
+    { id: "place", title: t("Location"), width: "minmax(100px, 1fr)", cell: (one) => placeOfManaged(one) || "–", sort: placeOfManaged },
     { id: "note", title: t("Message"), width: "minmax(160px, 2fr)", cell: (one) => <span title={problemOf(one)}>{problemOf(one) || "–"}</span> },
     { id: "age", title: t("Age"), width: "64px", cell: (one) => <Age at={one.createTime} />, sort: (one) => -Date.parse(one.createTime ?? "") },
     { id: "actions", title: "", width: "58px", cell: (one) => <Menu label={t("Actions for {name}", { name: one.name })} items={items(one)} /> },
@@ -111,7 +111,7 @@ export function InventoryCluster({ name }: { name: string }) {
               [t("Name"), name],
               [t("Mode"), cluster.mode],
               ["Kubernetes", cluster.kubernetesVersion],
-              [t("Place"), placeOfManaged(cluster)],
+              [t("Location"), placeOfManaged(cluster)],
               [t("Credential"), <Credential key="c" cluster={cluster} />],
               [t("Joined to"), (cluster.joinedTo ?? []).length > 0 ? <JoinedTo key="j" cluster={cluster} /> : t("no instance")],
               [t("Registered"), <Age key="a" at={cluster.createTime} ago />],

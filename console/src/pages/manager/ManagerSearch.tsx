@@ -113,7 +113,7 @@ export default function ManagerSearch() {
       {sources && <SearchSources onClose={() => setSources(false)} />}
       <div className="toolbar">
         <SearchBox value={typed} known={known} onChange={setTyped} />
-        <label className="check"><input type="checkbox" checked={clusters === "yes"} onChange={(event) => setClusters(event.target.checked ? "yes" : "")} />{t("Also in the clusters")}</label>
+        <label className="check"><input type="checkbox" checked={clusters === "yes"} onChange={(event) => setClusters(event.target.checked ? "yes" : "")} />{t("Include member clusters")}</label>
       </div>
       {wanted === "" ? (
         <section className="card"><Empty title={t("Search all instances")} icon="search"><p>{t("Terms are combined with “and”. For example:")}</p><span className="row wrap">{EXAMPLES.map((one) => <Button small key={one} onClick={() => setText(one)}>{one}</Button>)}</span></Empty></section>

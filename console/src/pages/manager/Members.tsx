@@ -62,7 +62,7 @@ function columnsOf(tab: string): TableColumn<KObject>[] {
     case "groups":
       return [name, display, { id: "members", title: t("Members"), width: "minmax(220px, 2.4fr)", cell: (one) => (one.spec?.members ?? []).join(", ") || "–" }];
     case "roles":
-      return [name, display, { id: "grants", title: t("Rights of"), width: "minmax(150px, 1.4fr)", cell: (one) => one.spec?.grants ?? "–" }];
+      return [name, display, { id: "grants", title: t("Permissions of"), width: "minmax(150px, 1.4fr)", cell: (one) => one.spec?.grants ?? "–" }];
     case "folders":
       return [name, display, { id: "parent", title: t("Parent folder"), width: "minmax(120px, 1fr)", cell: (one) => one.spec?.parent || "–" }];
     default:

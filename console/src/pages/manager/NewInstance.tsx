@@ -14,8 +14,8 @@ import { isInstanceName } from "./names";
 const NONE = { name: "", displayName: "", description: "", mode: "MODE_IN_PROCESS", hibernateAfter: "", expose: "", labels: "", protected: false };
 
 const MODES: Record<string, () => string> = {
-  MODE_IN_PROCESS: () => t("In the process of the manager: ready in less than a second."),
-  MODE_PROCESS: () => t("A process of its own, which survives a restart of the manager."),
+  MODE_IN_PROCESS: () => t("Runs in the process of the manager; ready in less than a second."),
+  MODE_PROCESS: () => t("Runs in a separate process, which keeps running when the manager restarts."),
 };
 
 /** Asks the manager what it would say. */
@@ -62,7 +62,7 @@ export default function NewInstance() {
                 {text("description", t("Description (optional)"))}
                 {text("labels", t("Labels (optional)"), t("Such as team=shop, stage=test"))}
                 {text("hibernateAfter", t("Hibernate after (optional)"), t("Time without requests, while it has no clusters. Empty: never."), "30m")}
-                {text("expose", t("Address of its own (optional)"), t("For agents of pull clusters, which cannot come through the manager."), "HOST[:PORT]")}
+                {text("expose", t("Dedicated address (optional)"), t("For agents of pull clusters, which cannot come through the manager."), "HOST[:PORT]")}
               </div>
               <label className="check"><input type="checkbox" checked={form.protected} onChange={(event) => set({ protected: event.target.checked })} />{t("Protected: it cannot be deleted")}</label>
               {isNamed && check.error && <div className="banner bad" role="alert">{check.error.message}</div>}
@@ -71,7 +71,7 @@ export default function NewInstance() {
           </Card>
         </div>
         <div>
-          <Card title={t("The object that is created")} actions={isNamed && check.isSuccess ? <Badge tone="ok">{t("The manager accepts it")}</Badge> : undefined}>
+          <Card title={t("Resulting object")} actions={isNamed && check.isSuccess ? <Badge tone="ok">{t("Accepted by the manager")}</Badge> : undefined}>
             <pre className="pre" tabIndex={0}>{yamlOf(instance)}</pre>
           </Card>
         </div>

@@ -45,7 +45,7 @@ export function PullCommand({ instance, cluster }: { instance: string; cluster: 
       ) : (
         <div className="row wrap" style={{ alignItems: "end" }}>
           <Field label={t("The command is valid for")}>{(id) => <select id={id} className="select" value={hours} onChange={(event) => setHours(Number(event.target.value))}>{HOURS.map((one) => <option key={one} value={one}>{one < 48 ? t("{count} h", { count: one }) : t("{count} days", { count: one / 24 })}</option>)}</select>}</Field>
-          <Button kind="primary" disabled={cluster === ""} onClick={() => void create()}>{t("Create the command")}</Button>
+          <Button kind="primary" disabled={cluster === ""} onClick={() => void create()}>{t("Generate command")}</Button>
         </div>
       )}
       {problem && <div className="banner bad" role="alert">{problem}</div>}

@@ -60,17 +60,17 @@ export function RegisterCluster({ instance, mode = "Push", onClose }: { instance
   const text = (field: "provider" | "region" | "zone" | "labels", label: string, hint?: string) => <Field label={label} hint={hint}>{(id) => <input id={id} className="input" value={form[field]} onChange={(event) => set({ [field]: event.target.value })} />}</Field>;
   return (
     <Dialog wide title={instance ? t("Join a cluster") : t("Register a cluster")} onClose={onClose} onSubmit={() => valid && void save()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Register")}</Button></>}>
-      <Segmented label={t("Mode")} value={form.mode} onChange={(value) => set({ mode: value })} options={[{ id: "Push", text: t("Push: the control plane reaches the cluster") }, { id: "Pull", text: t("Pull: an agent in the cluster") }]} />
+      <Segmented label={t("Mode")} value={form.mode} onChange={(value) => set({ mode: value })} options={[{ id: "Push", text: t("Push: the control plane connects to the cluster") }, { id: "Pull", text: t("Pull: an agent connects from the cluster") }]} />
       <div className="grid-s">
-        <Field label={t("Name of the cluster")} problem={name === "" || isNamed ? "" : t("Lowercase letters, digits and dashes, at most 48 characters.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => set({ name: event.target.value })} />}</Field>
+        <Field label={t("Cluster name")} problem={name === "" || isNamed ? "" : t("Lowercase letters, digits and dashes, at most 48 characters.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => set({ name: event.target.value })} />}</Field>
         {text("provider", t("Provider (optional)"))}
         {text("region", t("Region (optional)"))}
         {text("zone", t("Zone (optional)"))}
         {text("labels", t("Labels (optional)"), t("Such as team=shop, stage=test"))}
       </div>
-      {isPull ? <p className="muted small">{t("The agent opens the connection. The cluster needs no address that the control plane can reach.")}</p> : (
+      {isPull ? <p className="muted small">{t("The agent connects to the control plane, so the control plane does not need to reach the API server of the cluster.")}</p> : (
         <>
-          <KubeconfigField rows={7} value={kubeconfig} hint={t("With a server, its CA, and a token or a client certificate. It is stored as a Secret.")} onChange={(value) => { set({ kubeconfig: value }); setOutcome(undefined); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
+          <KubeconfigField rows={7} value={kubeconfig} hint={t("Must contain the server address, its CA, and a token or a client certificate. Stored as a Secret.")} onChange={(value) => { set({ kubeconfig: value }); setOutcome(undefined); }}><Button disabled={kubeconfig.trim() === "" || busy} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
           {outcome && <CheckSteps steps={[...firstSteps(outcome, t("The cluster answers")), { text: t("The UID of its kube-system namespace identifies it"), state: outcome.checked ? "done" : "waiting", detail: outcome.checked?.systemId }]} />}
         </>
       )}

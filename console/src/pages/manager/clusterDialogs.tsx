@@ -96,7 +96,7 @@ export function NewCredential({ cluster, onClose }: Props) {
   return (
     <Dialog wide title={t("New credential for {name}", { name })} onClose={onClose} onSubmit={() => kubeconfig.trim() !== "" && void save()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={kubeconfig.trim() === ""}>{t("Save")}</Button></>}>
       <p>{t("The kubeconfig must lead to the same cluster. It is tried before it replaces the old one.")}</p>
-      <KubeconfigField value={kubeconfig} hint={t("With a server, its CA, and a token or a client certificate. It is stored as a Secret.")} onChange={(text) => { setKubeconfig(text); setProblem(""); }} />
+      <KubeconfigField value={kubeconfig} hint={t("Must contain the server address, its CA, and a token or a client certificate. Stored as a Secret.")} onChange={(text) => { setKubeconfig(text); setProblem(""); }} />
       {problem && <div className="banner bad" role="alert">{problem}</div>}
       {(cluster.instances ?? []).length > 0 && <div className="row wrap"><Button icon="refresh" onClick={() => void rotate()}>{t("Only renew those of its instances")}</Button><span className="small muted">{t("Each instance gets a new token in the cluster; the kubeconfig stays.")}</span></div>}
     </Dialog>

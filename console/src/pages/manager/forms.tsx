@@ -86,7 +86,7 @@ export function RoleForm({ object, onClose }: Props) {
       <div className="grid-s">
         <NameField isNew={!object} value={form.name} onChange={(name) => set({ name })} />
         <Text label={t("Display name")} value={form.displayName} onChange={(value) => set({ displayName: value })} />
-        <Select label={t("Rights of")} value={form.grants} onChange={(value) => set({ grants: value })} options={[...INSTANCE_ROLES, ...PLATFORM_ROLES]} hint={PLATFORM_ROLES.includes(form.grants) ? t("Granted on the whole platform only.") : t("Granted on an instance, a namespace, a workspace or a folder.")} />
+        <Select label={t("Permissions of")} value={form.grants} onChange={(value) => set({ grants: value })} options={[...INSTANCE_ROLES, ...PLATFORM_ROLES]} hint={PLATFORM_ROLES.includes(form.grants) ? t("Granted on the whole platform only.") : t("Granted on an instance, a namespace, a workspace or a folder.")} />
       </div>
       {isBuiltin && <div className="banner bad" role="alert">{t("This is the name of a built-in role.")}</div>}
       <p className="muted small">{t("A role of your own is another name for a built-in one: bindings then say what the person does, and a change of the role changes all of them.")}</p>

@@ -41,12 +41,12 @@ export default function Policies() {
   const columns: TableColumn<KObject>[] = [
     { id: "name", title: t("Name"), width: "minmax(160px, 1.3fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
     ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(100px, 0.8fr)", cell: (one: KObject) => one.metadata.namespace, sort: (one: KObject) => one.metadata.namespace ?? "" }] : []),
-    { id: "selects", title: t("Selects"), width: "minmax(200px, 1.8fr)", cell: (one) => <span title={selectorsText(one)}>{selectorsText(one)}</span> },
-    { id: "placement", title: propagates ? t("Places in") : t("Changes in"), width: "minmax(220px, 2.6fr)", cell: (one) => <span title={placementText(one)}>{placementText(one)}</span> },
+    { id: "selects", title: t("Selects"), width: "minmax(220px, 2.4fr)", cell: (one) => <span title={selectorsText(one)}>{selectorsText(one)}</span> },
+    { id: "placement", title: propagates ? t("Placement") : t("Target clusters"), width: "minmax(200px, 2fr)", cell: (one) => <span title={placementText(one)}>{placementText(one)}</span> },
     ...(propagates
       ? [
-          { id: "priority", title: t("Priority"), width: "84px", cell: (one: KObject) => one.spec?.priority ?? 0, sort: (one: KObject) => one.spec?.priority ?? 0 },
-          { id: "holds", title: t("Holds"), width: "92px", cell: (one: KObject) => (!summary.data ? <span className="muted">–</span> : held(one) > 0 ? <Badge tone="info" plain>{held(one).toLocaleString()}</Badge> : <span className="muted">{t("unused")}</span>), sort: held },
+          { id: "priority", title: t("Priority"), width: "84px", numeric: true, cell: (one: KObject) => one.spec?.priority ?? 0, sort: (one: KObject) => one.spec?.priority ?? 0 },
+          { id: "holds", title: t("Objects"), width: "92px", numeric: true, cell: (one: KObject) => (!summary.data ? <span className="muted">–</span> : held(one) > 0 ? <Badge tone="info" plain>{held(one).toLocaleString()}</Badge> : <span className="muted">{t("unused")}</span>), sort: held },
         ]
       : []),
     { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} />, sort: (one) => -Date.parse(one.metadata.creationTimestamp ?? "") },

@@ -96,12 +96,12 @@ function Form({ resource, initial, existing }: { resource: Resource; initial: Dr
               {resource.namespaced && <Field label={t("Namespace")}>{(id) => <input id={id} className="input" value={draft.namespace} disabled={existing !== undefined} onChange={(event) => set({ namespace: event.target.value })} />}</Field>}
             </div>
             <div className="grid-s">
-              <Field label={t("Selects objects of kind")}>{(id) => <select id={id} className="select" value={draft.kind} onChange={(event) => set({ kind: event.target.value })}>{kinds.map((one) => <option key={one}>{one}</option>)}</select>}</Field>
-              <Field label={t("Name of the object")} hint={t("Empty selects all, or those with the labels below.")}>{(id) => <input id={id} className="input" value={draft.objectName} onChange={(event) => set({ objectName: event.target.value })} />}</Field>
+              <Field label={t("Object kind")}>{(id) => <select id={id} className="select" value={draft.kind} onChange={(event) => set({ kind: event.target.value })}>{kinds.map((one) => <option key={one}>{one}</option>)}</select>}</Field>
+              <Field label={t("Object name")} hint={t("Leave empty to select all objects, or those that match the label selector.")}>{(id) => <input id={id} className="input" value={draft.objectName} onChange={(event) => set({ objectName: event.target.value })} />}</Field>
             </div>
-            <Field label={t("Labels of the objects")} hint={t("For example app=web, tier=front")}>{(id) => <input id={id} className="input" value={draft.labels} disabled={draft.objectName !== ""} onChange={(event) => set({ labels: event.target.value })} />}</Field>
+            <Field label={t("Label selector")} hint={t("For example app=web, tier=front")}>{(id) => <input id={id} className="input" value={draft.labels} disabled={draft.objectName !== ""} onChange={(event) => set({ labels: event.target.value })} />}</Field>
             <fieldset className="field" style={{ border: 0, margin: 0, padding: 0 }} disabled={hidden.affinities > 0}>
-              <legend className="label" style={{ fontWeight: 560, fontSize: 13, padding: 0, marginBottom: 6 }}>{overrides ? t("Clusters it changes") : t("Clusters")}</legend>
+              <legend className="label" style={{ fontWeight: 560, fontSize: 13, padding: 0, marginBottom: 6 }}>{overrides ? t("Target clusters") : t("Clusters")}</legend>
               <div className="chips">
                 {clusters.items.map(({ metadata: { name } }) => (
                   <label className="chip check" key={name}>
@@ -111,7 +111,7 @@ function Form({ resource, initial, existing }: { resource: Resource; initial: Dr
                 ))}
                 {clusters.phase === "ready" && clusters.items.length === 0 && <span className="muted">{t("No clusters yet")}</span>}
               </div>
-              <span className="hint">{t("None selected means every cluster.")}</span>
+              <span className="hint">{t("If none is selected, all clusters are used.")}</span>
             </fieldset>
             {overrides ? <OverrideFields draft={draft} set={set} /> : <PlacementFields draft={draft} set={set} />}
           </div>
@@ -130,7 +130,7 @@ function PlacementFields({ draft, set }: { draft: Draft; set: (change: Partial<D
   return (
     <>
       <div className="grid-s">
-        <Field label={t("Replicas")} hint={draft.scheduling === "Divided" ? t("The replicas are divided among the clusters.") : t("Every cluster gets all replicas.")}>
+        <Field label={t("Replicas")} hint={draft.scheduling === "Divided" ? t("The replicas are divided among the clusters.") : t("Every cluster runs the full number of replicas.")}>
           {(id) => (
             <select id={id} className="select" value={draft.scheduling} onChange={(event) => set({ scheduling: event.target.value as Draft["scheduling"] })}>
               <option value="Duplicated">{t("Duplicated")}</option>
@@ -150,7 +150,7 @@ function PlacementFields({ draft, set }: { draft: Draft; set: (change: Partial<D
           </Field>
         )}
       </div>
-      <Field label={t("Priority")} hint={t("If several policies select an object, the highest priority decides.")}>{(id) => <input id={id} className="input" style={{ maxWidth: 140 }} inputMode="numeric" value={draft.priority} onChange={(event) => set({ priority: event.target.value.replace(/[^0-9-]/g, "") })} />}</Field>
+      <Field label={t("Priority")} hint={t("If several policies select an object, the one with the highest priority applies.")}>{(id) => <input id={id} className="input" style={{ maxWidth: 140 }} inputMode="numeric" value={draft.priority} onChange={(event) => set({ priority: event.target.value.replace(/[^0-9-]/g, "") })} />}</Field>
     </>
   );
 }

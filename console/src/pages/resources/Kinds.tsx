@@ -21,10 +21,10 @@ export default function Kinds() {
           {[...groups].sort(([a], [b]) => a.localeCompare(b)).map(([group, resources]) => (
             <Card key={group} title={group || "core"}>
               <ul className="stack tight">
-                {resources.map((one) => (
+                {resources.sort((a, b) => a.kind.localeCompare(b.kind)).map((one) => (
                   <li className="row between" key={one.plural}>
-                    <Link className="ellipsis" href={`/resources/${slugOf(one)}`}>{one.kind}</Link>
-                    {!one.namespaced && <span className="small muted nowrap">{t("cluster-wide")}</span>}
+                    <Link className="ellipsis" title={one.kind} href={`/resources/${slugOf(one)}`}>{one.kind}</Link>
+                    {!one.namespaced && <span className="small muted nowrap">{t("cluster-scoped")}</span>}
                   </li>
                 ))}
               </ul>

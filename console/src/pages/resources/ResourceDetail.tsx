@@ -152,8 +152,8 @@ function Held({ policy }: { policy: KObject }) {
   ];
   return (
     <>
-      <h2 className="section-title">{t("Objects it holds")}</h2>
-      <DataTable label={t("Objects it holds")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={480} empty={<Empty title={t("It holds no object")} icon="policy"><p>{t("No object matches its selectors, or another policy has a higher priority.")}</p></Empty>} />
+      <h2 className="section-title">{t("Propagated objects")}</h2>
+      <DataTable label={t("Propagated objects")} live={live} rows={live.rows} columns={columns} rowKey={(row) => `${row.metadata.namespace}/${row.metadata.name}`} height={480} empty={<Empty title={t("No propagated objects")} icon="policy"><p>{t("No object matches its resource selectors, or another policy has a higher priority.")}</p></Empty>} />
     </>
   );
 }

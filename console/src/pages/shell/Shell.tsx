@@ -75,7 +75,7 @@ export default function Shell() {
       {discovery.isPending ? <Loading /> : discovery.error ? <section className="card"><Problem error={discovery.error} retry={() => void discovery.refetch()} /></section> : (
         <section className="card console">
           <div className="console-out" role="log" aria-label={t("Output")} tabIndex={0}>
-            {entries.length === 0 && <p className="muted">{t("Commands of kubectl and flotilla with your own rights: get, describe, why, scale, cordon and more. Type help for all of them; nothing runs on the server.")}</p>}
+            {entries.length === 0 && <p className="muted">{t("Commands of kubectl and flotilla, run in this browser with your permissions: get, describe, why, scale, cordon and more. Type help for the full list.")}</p>}
             {entries.map((entry) => (
               <div key={entry.id}>
                 <div className="console-line"><span aria-hidden="true">$ </span>{entry.line}</div>

@@ -22,7 +22,7 @@ export const COMMANDS: Record<string, Command> = {
   describe: command("KIND NAME", ["namespace", "operation-scope", "cluster"], "Show an object with its events", describe),
   logs: command("POD -C CLUSTER", ["cluster", "operation-scope", "namespace", "container", "tail", "previous", "timestamps"], "Print the log of a pod", logs),
   why: command("KIND NAME", ["namespace"], "Explain where an object is and why", why),
-  "failover simulate": command("CLUSTER", [], "Simulate the loss of a cluster", failover),
+  "failover simulate": command("CLUSTER", [], "Simulate a cluster failure", failover),
   scale: command("KIND NAME --replicas N", ["replicas", "namespace", "dry-run"], "Set the number of replicas", scale),
   "rollout restart": command("KIND NAME", ["namespace", "dry-run"], "Restart the pods of a workload", restart),
   label: command("KIND NAME key=value | key-", ["overwrite", "namespace", "dry-run"], "Set or remove labels", mark("labels")),

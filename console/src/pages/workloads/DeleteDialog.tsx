@@ -53,7 +53,7 @@ function OfPolicy({ policy, kind }: { policy: KObject; kind: string }) {
   const held = useRows({ resource: BINDINGS, namespace, bindings: { policy: policyKey({ kind, namespace, name }) }, whole: true });
   if (held.phase === "loading") return <Loading />;
   if (held.error && held.phase === "error") return <Problem error={held.error} />;
-  return <p>{held.rows.length === 0 ? t("It holds no object") : t("It holds {count} objects. Another policy that selects them takes them over; without one they stay where they are.", { count: held.rows.length.toLocaleString() })}</p>;
+  return <p>{held.rows.length === 0 ? t("No propagated objects") : t("It holds {count} objects. Another policy that selects them takes them over; without one they stay where they are.", { count: held.rows.length.toLocaleString() })}</p>;
 }
 
 function OfObject({ object, binding }: { object: KObject; binding?: KObject }) {
@@ -62,7 +62,7 @@ function OfObject({ object, binding }: { object: KObject; binding?: KObject }) {
   const hasPods = podTemplateOf(object) !== undefined;
   const services = useQuery<{ items: KObject[] }, ApiError>({ queryKey: ["services-of", namespace], queryFn: () => getJson(`/api/v1/namespaces/${encodeURIComponent(namespace)}/services`), enabled: hasPods, retry: false });
   const affected = hasPods ? servicesOf(object, services.data?.items ?? []) : [];
-  if (clusters.length === 0) return <p>{t("It is in no cluster")}</p>;
+  if (clusters.length === 0) return <p>{t("Not in any cluster")}</p>;
   return (
     <div className="stack">
       <p>{keeps ? t("It is deleted from the control plane. Its policy keeps what runs in these clusters:") : t("It is deleted from the control plane and from these clusters:")}</p>

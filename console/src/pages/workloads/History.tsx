@@ -27,7 +27,7 @@ export function History({ resource, workload, binding }: { resource: Resource; w
       queryFn: () => getJson<{ items: KObject[] }>(memberPath(cluster, `/apis/apps/v1/namespaces/${namespace}/${revisionsIn(resource.kind)}`) + query({ labelSelector: selectorText(workload) })),
     })),
   });
-  if (clusters.length === 0) return <section className="card"><Empty title={t("It is in no cluster")} icon="cluster" /></section>;
+  if (clusters.length === 0) return <section className="card"><Empty title={t("Not in any cluster")} icon="cluster" /></section>;
   if (answers.some((answer) => answer.isPending)) return <Loading />;
   const failed = answers.flatMap((answer, index) => (answer.error ? [[clusters[index] ?? "", answer.error as ApiError] as const] : []));
   const revisions = answers.flatMap((answer, index) => revisionsOf(workload, clusters[index] ?? "", answer.data?.items ?? []));
@@ -55,7 +55,7 @@ export function History({ resource, workload, binding }: { resource: Resource; w
             </tbody>
           </table>
         </div>
-        <p className="muted small" style={{ padding: "12px 18px" }}>{t("Going back sets the pod template of the control plane. It includes what override policies changed in that cluster.")}</p>
+        <p className="muted small" style={{ padding: "12px 18px" }}>{t("A rollback replaces the pod template in the control plane with the chosen revision, including the changes that override policies made in that cluster.")}</p>
       </Card>
       {chosen && <RollBackDialog resource={resource} workload={workload} revision={chosen} onClose={() => setChosen(undefined)} />}
     </div>
@@ -69,7 +69,7 @@ function RollBackDialog({ resource, workload, revision, onClose }: { resource: R
   const after = useYaml(revision.template);
   const { number, cluster } = revision;
   const rollBack = async () => {
-    const done = await attempt(t("{name} goes back to revision {number} of {cluster}", { name, number, cluster }), () =>
+    const done = await attempt(t("{name} is rolled back to revision {number} of {cluster}", { name, number, cluster }), () =>
       jsonPatch(pathOf(resource, namespace, name), [{ op: "replace", path: "/spec/template", value: revision.template }]),
     );
     if (done) onClose();

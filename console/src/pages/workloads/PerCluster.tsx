@@ -28,7 +28,7 @@ export function PerClusterView({ resource, workload, binding }: { resource: Reso
     queryFn: () => getJson(memberPath(chosen, pathOf(resource, namespace, name))),
     enabled: chosen !== "",
   });
-  if (clusters.length === 0) return <section className="card"><Empty title={t("It is in no cluster")} icon="cluster"><p>{t("The Why tab shows where it stops.")}</p></Empty></section>;
+  if (clusters.length === 0) return <section className="card"><Empty title={t("Not in any cluster")} icon="cluster"><p>{t("The Why tab shows the step that failed.")}</p></Empty></section>;
   return (
     <div className="stack">
       <div className="toolbar">

@@ -40,7 +40,7 @@ export function PortDialog({ pod, onClose }: { pod: MemberPod; onClose: () => vo
       {state.busy && <Loading text={t("Waiting for the answer…")} />}
       {state.problem && <div className="banner bad" role="alert">{state.problem}</div>}
       {state.answer && <Answer answer={state.answer} />}
-      <p className="muted small">{t("The request is HTTP through a connection that the control plane forwards with your rights; the answer is shown as text. For a port of your own machine:")}</p>
+      <p className="muted small">{t("Sends an HTTP request through the control plane with your permissions and shows the response as text. To forward the port to your machine:")}</p>
       <Command text={`flotilla expose ${name.slice(0, 40)} -C ${pod.cluster} -n ${namespace} --pod ${name} --port ${valid ? number : 80}`} />
     </Dialog>
   );

@@ -1,6 +1,7 @@
 // Replicas by cluster and the main facts of a workload.
 
 import { Link } from "wouter";
+import { formatBytes, formatCpu, parseQuantity } from "../../api/quantity";
 import type { KObject } from "../../api/types";
 import { t } from "../../i18n";
 import { perCluster, policyOf, stateOfBinding, reasonOf } from "../../model/binding";
@@ -15,7 +16,7 @@ export function Summary({ workload, binding }: { workload: KObject; binding?: KO
     <div className="cols">
       <div>
       <Card title={t("Replicas by cluster")}><ReplicaBars binding={binding} /></Card>
-      {binding && <Card title={t("Conditions of the binding")} flush><ConditionTable object={binding} /></Card>}
+      {binding && <Card title={t("Binding conditions")} flush><ConditionTable object={binding} /></Card>}
       </div>
       <div>
       <Card title={t("Details")}>
@@ -23,7 +24,7 @@ export function Summary({ workload, binding }: { workload: KObject; binding?: KO
           entries={[
             [t("Kind"), workload.kind],
             [t("Namespace"), workload.metadata.namespace],
-            [t("Policy"), policy ? <Link href={policyHref(policy)}>{policy.name}</Link> : <span className="muted">{t("none selects it")}</span>],
+            [t("Policy"), policy ? <Link href={policyHref(policy)}>{policy.name}</Link> : <span className="muted">{t("none")}</span>],
             [t("State"), binding && reasonOf(binding) ? <>{t(stateOfBinding(binding))} <span className="muted">· {reasonOf(binding)}</span></> : binding && t(stateOfBinding(binding))],
             [t("Images"), <span className="stack tight">{imagesOf(workload).map((image) => <code key={image}>{image}</code>)}</span>],
             [t("Requests"), requestsText(containers)],
@@ -47,7 +48,7 @@ export function policyHref(policy: { kind: string; namespace?: string; name: str
 function requestsText(containers: any[]): string {
   const texts = containers.map((container) => {
     const requests = container.resources?.requests ?? {};
-    return [requests.cpu && `${requests.cpu} CPU`, requests.memory].filter(Boolean).join(", ");
+    return [requests.cpu && `${t("CPU")} ${formatCpu(parseQuantity(requests.cpu))}`, requests.memory && `${t("Memory")} ${formatBytes(parseQuantity(requests.memory))}`].filter(Boolean).join(", ");
   });
   return texts.filter(Boolean).join(" + ");
 }
@@ -56,8 +57,8 @@ function ReplicaBars({ binding }: { binding?: KObject }) {
   const clusters = perCluster(binding);
   if (clusters.length === 0) {
     return (
-      <Empty title={t("It is in no cluster")} icon="cluster">
-        <p>{t("The Why tab shows where it stops.")}</p>
+      <Empty title={t("Not in any cluster")} icon="cluster">
+        <p>{t("The Why tab shows the step that failed.")}</p>
       </Empty>
     );
   }

@@ -41,7 +41,7 @@ export function layout(why: Why, binding: KObject | undefined): { nodes: Node[];
     const subs: Record<string, string> = { template: `${why.subject.kind} ${why.subject.name}`, policy: policy?.name ?? found?.summary ?? "", binding: binding?.metadata.name ?? found?.summary ?? "" };
     return {
       id: name, stage: name, x: index * (WIDTH + GAP_X) + 2, y: middle, title: titleOfStage(name),
-      sub: subs[name] ?? (found?.state === "Done" ? t("{count} clusters", { count: members.length }) : (found?.summary ?? t("not reached"))),
+      sub: subs[name] ?? (found?.state === "Done" ? t("Clusters: {count}", { count: members.length }) : (found?.summary ?? t("not reached"))),
       tone: found ? toneOfStage(found.state) : "", href: name === "policy" && policy ? policyHref(policy) : undefined,
     };
   });

@@ -41,7 +41,7 @@ export default function Workloads() {
   return (
     <>
       <PageHead title={t("Workloads")}>
-        <Link className="btn primary" href="/apply">{t("Deploy something")}</Link>
+        <Link className="btn primary" href="/apply">{t("Deploy a workload")}</Link>
       </PageHead>
       <Stale show={live.stale} />
       <div className="toolbar">
