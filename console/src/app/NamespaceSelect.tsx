@@ -43,7 +43,7 @@ function Ask({ onClose }: { onClose: () => void }) {
   };
   return (
     <Dialog title={t("Another namespace")} onClose={onClose} onSubmit={() => valid && choose()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Choose")}</Button></>}>
-      <p>{t("You may not list all namespaces. Type the name of one in which you have a role.")}</p>
+      <p>{t("You are not allowed to list all namespaces. Enter the name of a namespace in which you have a role.")}</p>
       <Field label={t("Namespace")} problem={name === "" || valid ? "" : t("Lowercase letters, digits and dashes.")}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={name} onChange={(event) => setName(event.target.value)} />}</Field>
     </Dialog>
   );

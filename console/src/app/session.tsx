@@ -46,7 +46,7 @@ function failureText(): string | undefined {
     case "":
       return undefined;
     case "expired":
-      return t("The sign-in took too long or was begun in another browser. Try again.");
+      return t("The sign-in took too long or was started in another browser. Try again.");
     case "unreachable":
       return t("The identity provider does not answer. Try again, or sign in with a token.");
     default:

@@ -64,7 +64,7 @@ export function ObjectYaml({ resource, object, readOnly }: { resource: Resource;
       {problem && <div className="banner bad" role="alert">{problem.message}</div>}
       {conflict && draft !== undefined && (
         <>
-          <p>{t("The object was changed meanwhile. On the left is what the control plane has now, on the right your text. Take over its resourceVersion to save yours.")}</p>
+          <p>{t("The object was changed in the meantime. The left side shows the current object, the right side your text. To save your text, set its resourceVersion to the current one.")}</p>
           <YamlDifference before={shown} after={draft} labels={[t("Control plane"), t("Your text")]} />
         </>
       )}

@@ -22,7 +22,7 @@ export async function schemaProblems(text: string): Promise<SchemaProblem[]> {
     // What is not YAML is reported as such.
     if (document.errors.length > 0 || !root) continue;
     if (!isMap(root)) {
-      found.push(problem(root, t("A manifest is a map with apiVersion, kind and metadata")));
+      found.push(problem(root, t("A manifest is an object with apiVersion, kind and metadata")));
       continue;
     }
     found.push(...(await documentProblems(root)));
@@ -86,7 +86,7 @@ function checkMap(document: SchemaDocument, schema: Schema, map: YAMLMap, path: 
 
 function unknownField(path: string, key: string, known: string[]): string {
   const near = known.find((one) => one.toLowerCase() === key.toLowerCase()) ?? known.find((one) => distance(one.toLowerCase(), key.toLowerCase()) <= 2);
-  return near ? t("{field} is not a field; {near} is", { field: path, near }) : t("{field} is not a field", { field: path });
+  return near ? t("unknown field {field}; did you mean {near}?", { field: path, near }) : t("unknown field {field}", { field: path });
 }
 
 /** Letters to change, add or remove to get from one word to the other. */
@@ -100,7 +100,7 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-const NAMES: Record<string, string> = { string: msg("a text"), integer: msg("a whole number"), number: msg("a number"), boolean: msg("true or false"), object: msg("a map"), array: msg("a list") };
+const NAMES: Record<string, string> = { string: msg("a string"), integer: msg("an integer"), number: msg("a number"), boolean: msg("a boolean"), object: msg("an object"), array: msg("an array") };
 
 const wrongType = (node: Node, path: string, type: string) => problem(node, t("{field} must be {type}", { field: path, type: t(NAMES[type] ?? type) }));
 

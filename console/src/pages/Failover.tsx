@@ -90,7 +90,7 @@ function ClusterActions({ cluster }: { cluster: KObject }) {
   const name = cluster.metadata.name;
   const { left = [], leftTotal = 0 } = useMoves(name).data ?? {};
   const evacuate = async () => {
-    if (await changeTaints(name, (all) => [...all.filter((one) => one.key !== EVACUATED.key), EVACUATED], t("Workloads leave {name}", { name }))) setAsking(false);
+    if (await changeTaints(name, (all) => [...all.filter((one) => one.key !== EVACUATED.key), EVACUATED], t("Workloads are being evicted from {name}", { name }))) setAsking(false);
   };
   const failBack = () =>
     attempt(t("{name} receives workloads again", { name }), async () => {
@@ -104,10 +104,10 @@ function ClusterActions({ cluster }: { cluster: KObject }) {
       <Button icon={isCordoned(cluster) ? "play" : "pause"} onClick={() => void setCordoned(cluster, !isCordoned(cluster))}>{isCordoned(cluster) ? t("Uncordon") : t("Cordon")}</Button>
       {isEvacuated(cluster) && <Badge tone="warn">{t("Evacuated")}</Badge>}
       {isCordoned(cluster) && <Badge tone="warn">{t("Cordoned")}</Badge>}
-      {leftTotal > 0 && <span className="small muted">{t("Workloads that left it by failover and did not return: {count}", { count: leftTotal.toLocaleString() })}</span>}
+      {leftTotal > 0 && <span className="small muted">{t("Workloads moved away by failover that have not returned: {count}", { count: leftTotal.toLocaleString() })}</span>}
       {asking && (
         <Dialog title={t("Evacuate {name}", { name })} onClose={() => setAsking(false)} onSubmit={() => void evacuate()} footer={<><Button onClick={() => setAsking(false)}>{t("Cancel")}</Button><Button kind="danger" type="submit">{t("Evacuate")}</Button></>}>
-          <p>{t("All workloads that do not tolerate it leave the cluster as the simulation shows. Each stays there until its replacement is ready.")}</p>
+          <p>{t("All workloads that do not tolerate the taint are evicted from the cluster, as the simulation shows. Each keeps running there until its replacement is ready.")}</p>
           <Command text={`flotilla taint clusters ${name} ${EVACUATED.key}:${EVACUATED.effect}`} />
         </Dialog>
       )}

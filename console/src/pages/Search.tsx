@@ -58,7 +58,7 @@ export default function Search() {
       </div>
       {facets.length > 1 && <div className="chips" role="group" aria-label={t("Kind")}>{facets.slice(0, KINDS_MAX).map(([name, count]) => <button type="button" className="chip" key={name} aria-pressed={kind === name} onClick={() => setKind(kind === name ? "" : name)}>{name} <b>{count.toLocaleString()}</b></button>)}</div>}
       {discovery.error ? <section className="card"><Problem error={discovery.error} retry={() => void discovery.refetch()} /></section> : !ready ? (
-        <section className="card"><Empty title={t("Type at least two characters")} icon="search"><p>{t("All kinds of the control plane that you may list are searched.")}</p><p className="small muted"><code>kind:deployment ns:default label:app=web</code></p></Empty></section>
+        <section className="card"><Empty title={t("Type at least two characters")} icon="search"><p>{t("Searches all kinds of the control plane that you are allowed to list.")}</p><p className="small muted"><code>kind:deployment ns:default label:app=web</code></p></Empty></section>
       ) : (
         <Card title={pending ? t("Searching…") : t("{count} found", { count: total.toLocaleString() })} flush>
           {hits.length === 0 ? (pending ? <Loading /> : found.problem ? <Problem error={found.problem} /> : <Empty title={t("Nothing found")} icon="search" />) : <Hits hits={hits} />}
@@ -97,9 +97,9 @@ function Hits({ hits }: { hits: Hit[] }) {
 function Notes({ shown, total, partial, denied, members }: { shown: number; total: number; partial: boolean; denied: number; members: boolean }) {
   const notes = [
     total > shown && t("The first {shown} of {total}; choose a kind or add a term to narrow the search.", { shown: shown.toLocaleString(), total: total.toLocaleString() }),
-    partial && t("Of some kinds only the first objects were searched."),
-    denied > 0 && t("{count} kinds are left out because you may not list them.", { count: denied }),
-    members && t("In the clusters, what a ResourceRegistry caches is searched."),
+    partial && t("For some kinds, only the first objects were searched."),
+    denied > 0 && t("Kinds that are not included because you are not allowed to list them: {count}.", { count: denied }),
+    members && t("In member clusters, only resources cached by a ResourceRegistry are searched."),
   ].filter(Boolean);
   return notes.length > 0 ? <div className="small muted" style={{ padding: "12px 18px" }}>{notes.map((note) => <p key={String(note)}>{note}</p>)}</div> : null;
 }

@@ -78,7 +78,7 @@ async function scale(visitor) {
   const inMember = (name) => page.locator(".stack.tight", { has: page.getByRole("link", { name }) });
   await inMember("member1").getByText("/ 2").first().waitFor();
   await page.getByRole("button", { name: "Scale" }).click();
-  await page.getByLabel("Replicas over all clusters").fill("9");
+  await page.getByLabel("Total replicas in all clusters").fill("9");
   await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
   for (const name of MEMBERS) await inMember(name).getByText("/ 3").first().waitFor();
   await until(visitor, BINDING, divided(3), "three replicas in each member");
@@ -159,11 +159,11 @@ export async function checkedEditor(visitor) {
   await visitor.go("/apply");
   await page.locator(".cm-lintRange-error").first().waitFor();
   await page.locator(".cm-lintRange-error", { hasText: "replica" }).hover();
-  await page.locator(".cm-tooltip", { hasText: "spec.replica is not a field; replicas is" }).waitFor();
+  await page.locator(".cm-tooltip", { hasText: "unknown field spec.replica; did you mean replicas?" }).waitFor();
   await visitor.shoot("editor-checked");
   await page.mouse.move(5, 5);
   await page.locator(".cm-lintRange-error", { hasText: "7" }).hover();
-  await page.locator(".cm-tooltip", { hasText: "must be a text" }).waitFor();
+  await page.locator(".cm-tooltip", { hasText: "must be a string" }).waitFor();
   await page.mouse.move(5, 5);
   await page.locator(".cm-content").click();
   await page.keyboard.press("Control+End");

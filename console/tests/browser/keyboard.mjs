@@ -58,7 +58,7 @@ async function scale(visitor) {
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
-  const hasFocus = await dialog.getByLabel("Replicas over all clusters").evaluate((one) => one === document.activeElement);
+  const hasFocus = await dialog.getByLabel("Total replicas in all clusters").evaluate((one) => one === document.activeElement);
   check(hasFocus, "the dialog does not begin with its field");
   await page.keyboard.press("Control+a");
   await page.keyboard.type(String(wanted));

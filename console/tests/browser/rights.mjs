@@ -21,7 +21,7 @@ async function team(visitor, base, namespace) {
 /** Scales the workload of the page that is open. */
 async function scale(page, replicas) {
   await page.getByRole("button", { name: "Scale", exact: true }).click();
-  await page.getByLabel("Replicas over all clusters").fill(String(replicas));
+  await page.getByLabel("Total replicas in all clusters").fill(String(replicas));
   await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
 }
 

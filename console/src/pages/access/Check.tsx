@@ -79,7 +79,7 @@ function Verdict({ question, answer }: { question: Question; answer: Answer }) {
       <div><Badge tone={answer.allowed ? "ok" : "bad"}>{answer.allowed ? t("allowed") : t("not allowed")}</Badge></div>
       <p>{who}: <code>{what}</code> · {namespace || t("all namespaces")}</p>
       {answer.reason && <p className="small" style={{ overflowWrap: "anywhere" }}>{answer.reason}</p>}
-      {!answer.allowed && !answer.reason && <p className="small">{t("No binding gives a role with this right. What no role allows is refused.")}</p>}
+      {!answer.allowed && !answer.reason && <p className="small">{t("No binding grants a role with this permission. Requests that no role allows are denied.")}</p>}
       {answer.evaluationError && <p className="small muted">{answer.evaluationError}</p>}
     </div>
   );
@@ -100,7 +100,7 @@ function Remedies({ question }: { question: Question }) {
   const fitting = (roles.data ?? []).filter((role) => allows(role, question));
   return (
     <Card title={t("Roles that allow it")} flush>
-      {roles.error ? <div className="body"><p className="small">{t("You may not read roles. Ask an administrator for a role with this right and show this page.")}</p></div> : fitting.length === 0 ? <Empty title={t("No role allows this")} icon="lock"><p>{t("Create one with this right, or add a rule to a role.")}</p></Empty> : (
+      {roles.error ? <div className="body"><p className="small">{t("You are not allowed to read roles. Show this page to an administrator and ask for a role with this permission.")}</p></div> : fitting.length === 0 ? <Empty title={t("No role allows this")} icon="lock"><p>{t("Create a role with this permission, or add a rule to an existing role.")}</p></Empty> : (
         <div className="hscroll" tabIndex={0} role="group" style={{ maxHeight: 320, overflowY: "auto" }}>
           <table className="simple">
             <tbody>

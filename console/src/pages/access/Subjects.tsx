@@ -37,7 +37,7 @@ export function Subjects() {
         <Button icon="plus" kind="primary" onClick={() => setBinding({ kind: "User", name: "" })}>{t("Bind a role")}</Button>
       </div>
       <Card flush>
-        {shown.length === 0 ? <Empty title={t("No role bindings")} icon="access"><p>{t("Users come from certificates, tokens or an identity provider; they get rights when a role is bound to their name or group.")}</p></Empty> : (
+        {shown.length === 0 ? <Empty title={t("No role bindings")} icon="access"><p>{t("Users come from certificates, tokens or an identity provider; they get permissions when a role is bound to their name or group.")}</p></Empty> : (
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
               <thead><tr><th>{t("Subject")}</th><th>{t("Roles")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>

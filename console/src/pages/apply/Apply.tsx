@@ -49,7 +49,7 @@ export default function Apply() {
     setOutcomes(undefined);
     try {
       const objects = await read();
-      if (objects.length === 0) throw new Error(t("There is no object in the text"));
+      if (objects.length === 0) throw new Error(t("The text contains no object"));
       if (step === "plan") setPlan({ plan: await planOf(objects), objects });
       else await applyAll(objects, discovery.data ?? [], setOutcomes);
     } catch (error) {

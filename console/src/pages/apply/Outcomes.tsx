@@ -42,7 +42,7 @@ export function Outcomes({ outcomes, onChange }: { outcomes: Outcome[]; onChange
 function Conflicts({ outcome, busy, onForce }: { outcome: Outcome; busy: boolean; onForce: () => void }) {
   return (
     <div className="stack tight small">
-      <p>{t("Others have set these fields to other values. Nothing of the object was changed.")}</p>
+      <p>{t("Other field managers have set these fields to different values. The object was not changed.")}</p>
       <ul className="stack tight">{outcome.conflicts?.map(({ field, message }) => <li key={field + message}><code style={{ overflowWrap: "anywhere" }}>{field}</code> <span className="muted">{message}</span></li>)}</ul>
       <div><Button small kind="danger" disabled={busy || outcome.error === undefined} onClick={onForce}>{t("Take over these fields")}</Button></div>
     </div>

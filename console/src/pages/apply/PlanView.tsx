@@ -14,7 +14,7 @@ const ACTIONS: Record<string, [string, Tone]> = {
 
 export function PlanView({ plan }: { plan: ChangePlan }) {
   const { templates, problems = [], notes = [] } = plan;
-  if (templates.length === 0 && problems.length === 0) return <section className="card"><Empty title={t("Nothing that is propagated would change")} icon="check" /></section>;
+  if (templates.length === 0 && problems.length === 0) return <section className="card"><Empty title={t("No propagated object would change")} icon="check" /></section>;
   return (
     <div className="stack">
       {problems.map((problem) => <div className="banner bad" role="alert" key={problem}>{problem}</div>)}
@@ -44,7 +44,7 @@ function PlannedCard({ planned }: { planned: Planned }) {
       )}
       {shown !== "" && <DifferenceOf actions={actions} shown={shown} onShow={setShown} />}
       {reasons.length > 0 && (
-        <details className="body"><summary className="small">{t("Reasons of the scheduler")}</summary><ul className="reasons" style={{ marginTop: 8 }}>{reasons.map((reason, index) => <li key={index}>{reason}</li>)}</ul></details>
+        <details className="body"><summary className="small">{t("Scheduling details")}</summary><ul className="reasons" style={{ marginTop: 8 }}>{reasons.map((reason, index) => <li key={index}>{reason}</li>)}</ul></details>
       )}
     </section>
   );

@@ -31,11 +31,11 @@ function JoinInstance({ mode, onClose }: Props) {
     <Dialog wide title={t("Join a cluster")} onClose={onClose} footer={<Button onClick={onClose}>{t("Close")}</Button>}>
       {manages ? (
         <>
-          <p>{t("You can join clusters in pull mode: an agent in the cluster opens the connection. Clusters with a kubeconfig are registered by those who manage the inventory.")}</p>
+          <p>{t("You can join clusters in pull mode: an agent connects from the cluster. Clusters with a kubeconfig are registered by users who manage the inventory.")}</p>
           <NameField value={name} onChange={setName} />
           {isClusterName(name) && <PullCommand key={name} instance={instanceName} cluster={name} />}
         </>
-      ) : <p>{t("Only administrators of the instance join clusters. Ask one of them.")}</p>}
+      ) : <p>{t("Only administrators of the instance can join clusters.")}</p>}
     </Dialog>
   );
 }
@@ -134,7 +134,7 @@ function Push({ place, head, onClose }: ModeProps) {
   return (
     <Dialog wide title={t("Join a cluster")} onClose={onClose} onSubmit={() => valid && void join()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid}>{t("Join")}</Button></>}>
       {head}
-      <KubeconfigField rows={7} value={kubeconfig} hint={t("Of an administrator of the cluster, with a token or a client certificate in it. It is used once and not stored: joining creates a service account in the cluster.")} onChange={(text) => { setKubeconfig(text); setOutcome(undefined); }}><Button disabled={!valid} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
+      <KubeconfigField rows={7} value={kubeconfig} hint={t("The kubeconfig of a cluster administrator, with a token or a client certificate. It is used once and not stored: joining creates a service account in the cluster.")} onChange={(text) => { setKubeconfig(text); setOutcome(undefined); }}><Button disabled={!valid} onClick={() => void check()}>{t("Check")}</Button></KubeconfigField>
       {outcome?.refused && <div className="banner bad" role="alert">{outcome.refused}</div>}
       {outcome && !outcome.refused && <CheckSteps steps={[...firstSteps({ ...outcome, checked: outcome.taken ? {} : outcome.checked }, t("The cluster answers")), { text: t("It is not joined yet"), state: outcome.checked ? "done" : outcome.taken ? "failed" : "waiting", detail: outcome.taken }]} />}
       <p className="muted small">{t("Or run this where you have the kubeconfig of the cluster:")}</p>
@@ -161,7 +161,7 @@ function Pull({ place, head, onClose }: ModeProps) {
         <>
           <p>{t("Run this where you have the kubeconfig of the cluster. It installs the agent there, which registers the cluster.")}</p>
           <Command text={`flotilla register ${location.host} --token ${token.token} \\\n  --discovery-token-ca-cert-hash ${token.caCertHashes.join(",")} --cluster-name ${token.name}${flagsOf(place)}`} />
-          <p className="muted small">{t("The token in it is for {cluster} only, is shown once and ends at {time}.", { cluster: token.name, time: token.expireTime.replace("T", " ").slice(0, 16) })}</p>
+          <p className="muted small">{t("The token in the command is valid for {cluster} only, is shown once and expires at {time}.", { cluster: token.name, time: token.expireTime.replace("T", " ").slice(0, 16) })}</p>
         </>
       ) : (
         <>

@@ -51,9 +51,9 @@ function ChangePassword() {
   return (
     <form className="stack" onSubmit={(event) => { event.preventDefault(); if (valid) void save(); }}>
       <div className="grid-s">
-        {field("before", t("Present password"), "current-password")}
+        {field("before", t("Current password"), "current-password")}
         {field("after", t("New password"), "new-password", isShort ? t("At least {count} characters.", { count: PASSWORD_MIN }) : "")}
-        {field("again", t("New password again"), "new-password", differs ? t("The two differ.") : "")}
+        {field("again", t("New password again"), "new-password", differs ? t("The passwords do not match.") : "")}
       </div>
       <div className="row"><Button kind="primary" type="submit" disabled={!valid}>{t("Save")}</Button><Button kind="ghost" onClick={() => setOpen(false)}>{t("Cancel")}</Button></div>
     </form>

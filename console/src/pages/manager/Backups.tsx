@@ -28,7 +28,7 @@ export function Backups({ instance }: { instance: string }) {
     <>
       <SafeMode instance={instance} />
       <Card title={t("Backups")} flush actions={<Button small icon="plus" disabled={busy} onClick={() => void change(t("A backup of {name} is taken", { name: instance }), () => takeBackup(instance))}>{t("Take a backup")}</Button>}>
-        {backups.length === 0 ? <Empty title={t("No backups")} icon="copy"><p>{t("A backup has all objects of the instance, also its Secrets. It stays in the data directory of the manager until you delete it; download it to keep it elsewhere.")}</p></Empty> : (
+        {backups.length === 0 ? <Empty title={t("No backups")} icon="copy"><p>{t("A backup contains all objects of the instance, including its Secrets. It stays in the data directory of the manager until you delete it; download it to keep it elsewhere.")}</p></Empty> : (
           <div className="hscroll" tabIndex={0} role="group">
             <table className="simple">
               <thead><tr><th>ID</th><th>{t("Taken")}</th><th>{t("Size")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>
@@ -69,8 +69,8 @@ function Restore({ instance, backup, onClose }: { instance: string; backup: Back
   return (
     <Dialog title={t("Restore {name}", { name: backup.id })} onClose={onClose} onSubmit={() => valid && void restore()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind={isNew ? "primary" : "danger"} type="submit" disabled={!valid}>{t("Restore")}</Button></>}>
       {mayCreate && <Segmented label={t("Restore into")} value={into} onChange={(value) => { setInto(value); setTyped(""); }} options={[{ id: "same", text: t("This instance") }, { id: "new", text: t("A new instance") }]} />}
-      <p>{isNew ? t("A new instance starts with this data. The present one is not changed.") : t("All objects of the instance are replaced by those of the backup. What was changed since then is lost.")}</p>
-      <p className="muted small">{t("It then runs in safe mode: it removes nothing from clusters until you confirm that the data is right.")}</p>
+      <p>{isNew ? t("A new instance starts with this data. The current instance is not changed.") : t("All objects of the instance are replaced by those of the backup. Changes since the backup are lost.")}</p>
+      <p className="muted small">{t("It then runs in safe mode: it removes nothing from clusters until you confirm that the data is correct.")}</p>
       <Field label={isNew ? t("Name of the new instance") : t("Type {name} to confirm", { name: instance })} problem={isNew && typed !== "" && !valid ? t("Lowercase letters, digits and dashes.") : ""}>{(id) => <input id={id} className="input" autoFocus autoComplete="off" value={typed} onChange={(event) => setTyped(event.target.value)} />}</Field>
     </Dialog>
   );
@@ -86,7 +86,7 @@ function SafeMode({ instance }: { instance: string }) {
     <Card title={t("Safe mode")} actions={<Button small kind="primary" onClick={() => void confirm()}>{t("Confirm the restore")}</Button>}>
       <div className="stack">
         <div className="banner">{t("The control plane was restored from a backup. It removes nothing from members until that is confirmed.")}</div>
-        {held.length === 0 ? <p className="muted small">{t("Nothing waits to be removed.")}</p> : <><p className="small">{t("After the confirmation these are removed:")}</p><ul className="stack tight">{held.map((one, index) => <li className="small" key={index}>{one.action} {one.object} · {one.cluster}</li>)}</ul></>}
+        {held.length === 0 ? <p className="muted small">{t("No removals are pending.")}</p> : <><p className="small">{t("After the confirmation these are removed:")}</p><ul className="stack tight">{held.map((one, index) => <li className="small" key={index}>{one.action} {one.object} · {one.cluster}</li>)}</ul></>}
       </div>
     </Card>
   );

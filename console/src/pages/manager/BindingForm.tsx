@@ -110,7 +110,7 @@ export function BindingEnd({ name, onClose }: { name: string; onClose: () => voi
     <Form title={t("Change {name}", { name })} valid={binding.data !== undefined} onSubmit={() => send("PUT", bindingPath(name), { ...binding.data, expiresAt: timeOf(value) })} onClose={onClose} done={t("Saved")}>
       {binding.error && <div className="banner bad" role="alert">{binding.error.message}</div>}
       {binding.data && <p>{t("{role} of {subject} on {target}", { role: binding.data.role, subject: binding.data.subject?.name ?? "", target: targetText(reduced(binding.data.target)) })}</p>}
-      <Text focus type="datetime-local" label={t("Expires (optional)")} value={value} onChange={setEnds} hint={t("Empty: it does not end.")} />
+      <Text focus type="datetime-local" label={t("Expires (optional)")} value={value} onChange={setEnds} hint={t("If empty, the binding does not expire.")} />
       <p className="muted small">{t("Everything else of a binding cannot change: delete it and create another.")}</p>
     </Form>
   );

@@ -24,9 +24,9 @@ function columnsOf(open: (what: "end" | "remove", name: string) => void, mayWrit
     { id: "subject", title: t("Subject"), width: "minmax(160px, 1.4fr)", cell: (one) => <span className="chip"><span className="muted">{one.subject?.kind}</span>{one.subject?.name}</span>, sort: (one) => one.subject?.name ?? "" },
     { id: "role", title: t("Role"), width: "minmax(120px, 1fr)", cell: (one) => <b>{one.role}</b>, sort: (one) => one.role },
     { id: "target", title: t("Scope"), width: "minmax(150px, 1.4fr)", cell: target, sort: target },
-    { id: "until", title: t("Expires"), width: "150px", cell: (one) => (one.expiresAt ? <span className={isOver(one) ? "muted" : undefined} title={exactTime(one.expiresAt)}>{isOver(one) ? t("has ended") : one.expiresAt.replace("T", " ").slice(0, 16)}</span> : "–"), sort: (one) => one.expiresAt ?? "" },
+    { id: "until", title: t("Expires"), width: "150px", cell: (one) => (one.expiresAt ? <span className={isOver(one) ? "muted" : undefined} title={exactTime(one.expiresAt)}>{isOver(one) ? t("expired") : one.expiresAt.replace("T", " ").slice(0, 16)}</span> : "–"), sort: (one) => one.expiresAt ?? "" },
     { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.createTime} />, sort: (one) => -Date.parse(one.createTime ?? "") },
-    ...(mayWrite ? [{ id: "actions", title: "", width: "58px", cell: (one: Binding) => <Menu label={t("Actions for {name}", { name: one.name })} items={[{ text: t("Change the end…"), icon: "events", onSelect: () => open("end", one.name) }, { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => open("remove", one.name) }]} /> }] : []),
+    ...(mayWrite ? [{ id: "actions", title: "", width: "58px", cell: (one: Binding) => <Menu label={t("Actions for {name}", { name: one.name })} items={[{ text: t("Change expiration…"), icon: "events", onSelect: () => open("end", one.name) }, { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => open("remove", one.name) }]} /> }] : []),
   ];
 }
 

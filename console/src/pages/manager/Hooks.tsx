@@ -113,7 +113,7 @@ export function Tokens() {
   const tokens = list.data.tokens ?? [];
   return (
     <Card title={t("My tokens and kubeconfigs")} flush actions={<Button small icon="plus" onClick={() => void create()}>{t("New token")}</Button>}>
-      {made && <div className="body"><p className="small muted">{t("It is shown once, acts with your rights and expires after eight hours:")}</p><pre className="pre" tabIndex={0}>{made}</pre></div>}
+      {made && <div className="body"><p className="small muted">{t("It is shown once, has your permissions and expires after eight hours:")}</p><pre className="pre" tabIndex={0}>{made}</pre></div>}
       {tokens.length === 0 ? <Empty title={t("No tokens")} icon="secret"><p>{t("Tokens for programs, and the kubeconfigs you downloaded, appear here until they expire.")}</p></Empty> : (
         <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">

@@ -25,7 +25,7 @@ function stepsOf(outcome: Outcome, shape: string): CheckStep[] {
   return [
     ...firstSteps({ ...outcome, shape }, t("The control plane answers")),
     { text: t("The UID of its kube-system namespace identifies it"), state: state(Boolean(checked?.identity)), detail: checked?.identity },
-    { text: t("Users can act with their own rights"), state: state(checked?.canImpersonate === true), detail: checked?.canImpersonate === false ? t("only administrators can use it: the credential may not impersonate") : undefined },
+    { text: t("Users can act with their own permissions"), state: state(checked?.canImpersonate === true), detail: checked?.canImpersonate === false ? t("only administrators can use it: the credential may not impersonate") : undefined },
   ];
 }
 

@@ -27,7 +27,7 @@ const settings = (): Setting[] => [
   { id: "clusterSuccessThreshold", label: t("Success threshold"), hint: t("Time for which checks succeed until it is ready again."), initial: "30s", kind: "duration" },
   { id: "gracefulEvictionTimeout", label: t("Graceful eviction timeout"), hint: t("A workload leaves its old cluster after this time, also if its replacement is not healthy."), initial: "10m", kind: "duration" },
   { id: "resourceEvictionRate", label: t("Eviction rate"), hint: t("Workloads that may leave failed clusters in one second."), initial: "10", kind: "number" },
-  { id: "descheduler", label: t("Descheduler"), hint: t("Replicas that stay pending move to clusters with room."), initial: "", kind: "switch" },
+  { id: "descheduler", label: t("Descheduler"), hint: t("Replicas that stay pending move to clusters with free capacity."), initial: "", kind: "switch" },
   { id: "deschedulingInterval", label: t("Descheduling interval"), hint: t("Time between two runs."), initial: "2m", kind: "duration" },
   { id: "unschedulableThreshold", label: t("Unschedulable threshold"), hint: t("Time for which a replica must be pending."), initial: "5m", kind: "duration" },
 ];
@@ -38,8 +38,8 @@ const DURATION = /^(\d+(\.\d+)?(ms|s|m|h))+$/;
 /** The reason why a value is refused, if it is. */
 function problemOf({ kind }: Setting, value: string | boolean): string {
   if (typeof value === "boolean" || value === "") return "";
-  if (kind === "duration" && !DURATION.test(value)) return t("A time such as 30s, 5m or 1h30m");
-  if (kind === "number" && !/^\d+(\.\d+)?$/.test(value)) return t("A number, not negative");
+  if (kind === "duration" && !DURATION.test(value)) return t("A duration such as 30s, 5m or 1h30m");
+  if (kind === "number" && !/^\d+(\.\d+)?$/.test(value)) return t("A non-negative number");
   return "";
 }
 
@@ -108,7 +108,7 @@ export function GeneralSettings({ instance }: { instance: Instance }) {
   const [draft, setDraft] = useState<Partial<Pick<Instance, (typeof GENERAL)[number]>>>({});
   const value = { ...instance, ...draft };
   const changed = GENERAL.filter((field) => value[field] !== instance[field]);
-  const sleepProblem = value.hibernateAfter !== "" && !DURATION.test(value.hibernateAfter) ? t("A time such as 30s, 5m or 1h30m") : "";
+  const sleepProblem = value.hibernateAfter !== "" && !DURATION.test(value.hibernateAfter) ? t("A duration such as 30s, 5m or 1h30m") : "";
   const save = async () => {
     const body = { ...Object.fromEntries(changed.map((field) => [field, value[field]])), etag: instance.etag };
     if (await attempt(t("Saved"), () => mergePatch(instancePath(name, query({ updateMask: changed.join(",") })), body))) setDraft({});
@@ -122,8 +122,8 @@ export function GeneralSettings({ instance }: { instance: Instance }) {
         <div className="grid-s">
           {text("displayName", t("Display name"))}
           {text("description", t("Description"))}
-          {!isImported(instance) && text("hibernateAfter", t("Hibernate after"), t("Time without requests, while it has no clusters. Empty: never."), sleepProblem, "30m")}
-          {!isImported(instance) && text("expose", t("Address of its own"), t("For agents of pull clusters, which cannot come through the manager."), "", "HOST[:PORT]")}
+          {!isImported(instance) && text("hibernateAfter", t("Hibernate after"), t("Time without requests after which an instance without clusters hibernates. If empty, it never hibernates."), sleepProblem, "30m")}
+          {!isImported(instance) && text("expose", t("Dedicated address"), t("For agents of pull-mode clusters, which cannot connect through the manager."), "", "HOST[:PORT]")}
         </div>
         <label className="check"><input type="checkbox" disabled={!may} checked={value.protected} onChange={(event) => setDraft({ ...draft, protected: event.target.checked })} />{t("Protected: it cannot be deleted")}</label>
         {may && <div className="row"><Button kind="primary" type="submit" disabled={changed.length === 0 || sleepProblem !== ""}>{t("Save")}</Button></div>}

@@ -38,7 +38,7 @@ export function Kubeconfigs({ instance }: { instance: string }) {
   const issued = list.data?.kubeconfigs ?? [];
   return (
     <Card title={t("Kubeconfigs")} flush actions={<Button small icon="plus" onClick={() => setCreating(true)}>{t("New kubeconfig")}</Button>}>
-      {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : issued.length === 0 ? <Empty title={t("No kubeconfigs")} icon="secret"><p>{t("A kubeconfig acts with the rights that its user has at the time of each request. It can be revoked at any time.")}</p></Empty> : (
+      {list.isPending ? <Loading /> : list.error ? <Problem error={list.error} retry={() => void list.refetch()} /> : issued.length === 0 ? <Empty title={t("No kubeconfigs")} icon="secret"><p>{t("A kubeconfig has the permissions that its user has at the time of each request. It can be revoked at any time.")}</p></Empty> : (
         <div className="hscroll" tabIndex={0} role="group">
           <table className="simple">
             <thead><tr><th>{t("User")}</th><th>ID</th><th>{t("Created")}</th><th>{t("Expires")}</th><th><span className="sr">{t("Actions")}</span></th></tr></thead>
@@ -65,7 +65,7 @@ function NewKubeconfig({ instance, onClose }: { instance: string; onClose: () =>
   const [hours, setHours] = useState("8");
   return (
     <Form title={t("New kubeconfig")} valid onSubmit={() => downloadKubeconfig(instance, Number(hours))} onClose={onClose} done={t("The kubeconfig of {name} is downloaded", { name: instance })}>
-      <p>{t("It has your rights on {name} and is shown once, as a file.", { name: instance })}</p>
+      <p>{t("It has your permissions on {name} and can be downloaded once.", { name: instance })}</p>
       <Select label={t("Valid for")} value={hours} onChange={setHours} options={HOURS.map((one) => ({ id: String(one), text: one < 48 ? t("{count} h", { count: one }) : t("{count} days", { count: one / 24 }) }))} />
     </Form>
   );

@@ -58,7 +58,7 @@ function columnsOf(tab: string): TableColumn<KObject>[] {
   const display: TableColumn<KObject> = { id: "display", title: t("Display name"), width: "minmax(140px, 1.2fr)", cell: text, sort: text };
   switch (tab) {
     case "users":
-      return [name, display, { id: "email", title: t("E-mail"), width: "minmax(160px, 1.4fr)", cell: (one) => emailsOf(one).join(", ") || "–" }, { id: "source", title: t("Source"), width: "90px", cell: (one) => one.spec?.source ?? "local" }, { id: "state", title: t("State"), width: "120px", cell: (one) => <Badge tone={one.spec?.disabled ? "warn" : "ok"}>{one.spec?.disabled ? t("Disabled") : t("Active")}</Badge> }];
+      return [name, display, { id: "email", title: t("Email"), width: "minmax(160px, 1.4fr)", cell: (one) => emailsOf(one).join(", ") || "–" }, { id: "source", title: t("Source"), width: "90px", cell: (one) => one.spec?.source ?? "local" }, { id: "state", title: t("State"), width: "120px", cell: (one) => <Badge tone={one.spec?.disabled ? "warn" : "ok"}>{one.spec?.disabled ? t("Disabled") : t("Active")}</Badge> }];
     case "groups":
       return [name, display, { id: "members", title: t("Members"), width: "minmax(220px, 2.4fr)", cell: (one) => (one.spec?.members ?? []).join(", ") || "–" }];
     case "roles":

@@ -61,8 +61,8 @@ export default function NewInstance() {
                 {text("displayName", t("Display name (optional)"))}
                 {text("description", t("Description (optional)"))}
                 {text("labels", t("Labels (optional)"), t("Such as team=shop, stage=test"))}
-                {text("hibernateAfter", t("Hibernate after (optional)"), t("Time without requests, while it has no clusters. Empty: never."), "30m")}
-                {text("expose", t("Dedicated address (optional)"), t("For agents of pull clusters, which cannot come through the manager."), "HOST[:PORT]")}
+                {text("hibernateAfter", t("Hibernate after (optional)"), t("Time without requests after which an instance without clusters hibernates. If empty, it never hibernates."), "30m")}
+                {text("expose", t("Dedicated address (optional)"), t("For agents of pull-mode clusters, which cannot connect through the manager."), "HOST[:PORT]")}
               </div>
               <label className="check"><input type="checkbox" checked={form.protected} onChange={(event) => set({ protected: event.target.checked })} />{t("Protected: it cannot be deleted")}</label>
               {isNamed && check.error && <div className="banner bad" role="alert">{check.error.message}</div>}

@@ -40,7 +40,7 @@ export function PullCommand({ instance, cluster }: { instance: string; cluster: 
         <>
           <p>{t("Run this where you have the kubeconfig of the cluster. It installs the agent there, which registers the cluster.")}</p>
           <Command text={token.command} />
-          <p className="muted small">{t("The token in it is for {cluster} only, is shown once and ends at {time}.", { cluster, time: token.expireTime?.replace("T", " ").slice(0, 16) ?? "" })}</p>
+          <p className="muted small">{t("The token in the command is valid for {cluster} only, is shown once and expires at {time}.", { cluster, time: token.expireTime?.replace("T", " ").slice(0, 16) ?? "" })}</p>
         </>
       ) : (
         <div className="row wrap" style={{ alignItems: "end" }}>

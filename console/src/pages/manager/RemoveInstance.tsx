@@ -61,7 +61,7 @@ function Consequences({ instance, preview, keep }: { instance: Instance; preview
           <span>{t("Clusters are still joined ({count}). Remove them first, or keep the data:", { count: clusters.length })} {clusters.slice(0, SHOWN_MAX).join(", ")}{clusters.length > SHOWN_MAX && " …"} <a style={{ textDecoration: "underline" }} href={`${instanceHome(instance.name)}clusters`}>{t("Clusters of {name}", { name: instance.name })}</a></span>
         </div>
       )}
-      {unknown && <div className="banner">{t("It does not run, so that its clusters are not known.")}</div>}
+      {unknown && <div className="banner">{t("The instance is not running, so its clusters are not known.")}</div>}
       <p>
         {isImported(instance) || keepsPlane
           ? t("Its control plane keeps running. The manager removes only its entry and the kubeconfig.")

@@ -121,7 +121,7 @@ export function RemoveCluster({ cluster, onClose }: Props) {
   };
   return (
     <Dialog title={t("Remove {name}", { name })} onClose={onClose} onSubmit={() => valid && void remove()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="danger" type="submit" icon="trash" disabled={!valid}>{t("Remove the cluster")}</Button></>}>
-      {instances.length > 0 && <div className="banner bad" role="alert">{t("It is joined to {instances}. Join it to none first.", { instances: instances.join(", ") })}</div>}
+      {instances.length > 0 && <div className="banner bad" role="alert">{t("The cluster is joined to {instances}. Remove it from all instances first.", { instances: instances.join(", ") })}</div>}
       <p>{t("The cluster is removed from the inventory, with the kubeconfig that was stored for it.")}</p>
       <Field label={t("Type {name} to confirm", { name })}>{(id) => <input id={id} className="input" autoComplete="off" autoFocus value={typed} onChange={(event) => setTyped(event.target.value)} />}</Field>
     </Dialog>

@@ -42,7 +42,7 @@ export function UserForm({ object, onClose }: Props) {
       <div className="grid-s">
         <NameField isNew={!object} value={name} onChange={(value) => set({ name: value })} />
         <Text label={t("Display name")} value={form.displayName} onChange={(value) => set({ displayName: value })} />
-        <Text label={t("E-mail")} value={form.emails} onChange={(value) => set({ emails: value })} hint={t("Several are separated by commas.")} />
+        <Text label={t("Email")} value={form.emails} onChange={(value) => set({ emails: value })} hint={t("Several are separated by commas.")} />
         {!object && <Text label={t("Password")} type="password" value={password} onChange={(value) => set({ password: value })} hint={t("Without one the user signs in at the identity provider.")} problem={isShort ? t("At least {count} characters.", { count: PASSWORD_MIN }) : ""} />}
       </div>
     </Form>
@@ -71,7 +71,7 @@ export function GroupForm({ object, onClose }: Props) {
         <Text label={t("Display name")} value={form.displayName} onChange={(value) => set({ displayName: value })} />
       </div>
       <Choices label={t("Members")} names={users.items.map((one) => one.metadata.name)} chosen={form.members} onChange={(chosen) => set({ members: chosen })} />
-      <Text label={t("Further members")} value={form.others} onChange={(others) => set({ others })} hint={t("Names of users, separated by commas; also of users that only the identity provider knows.")} />
+      <Text label={t("Additional members")} value={form.others} onChange={(others) => set({ others })} hint={t("User names, separated by commas. Users that only the identity provider knows can be members too.")} />
     </Form>
   );
 }
@@ -89,7 +89,7 @@ export function RoleForm({ object, onClose }: Props) {
         <Select label={t("Permissions of")} value={form.grants} onChange={(value) => set({ grants: value })} options={[...INSTANCE_ROLES, ...PLATFORM_ROLES]} hint={PLATFORM_ROLES.includes(form.grants) ? t("Granted on the whole platform only.") : t("Granted on an instance, a namespace, a workspace or a folder.")} />
       </div>
       {isBuiltin && <div className="banner bad" role="alert">{t("This is the name of a built-in role.")}</div>}
-      <p className="muted small">{t("A role of your own is another name for a built-in one: bindings then say what the person does, and a change of the role changes all of them.")}</p>
+      <p className="muted small">{t("A custom role is an alias of a built-in role: bindings name what the user does, and a change of the role applies to all of them.")}</p>
     </Form>
   );
 }

@@ -71,7 +71,7 @@ export default function Policies() {
         rowKey={(one) => `${one.metadata.namespace}/${one.metadata.name}`}
         href={(one) => `/resources/${slugOf(resource)}/${one.metadata.namespace ? `${one.metadata.namespace}/` : ""}${one.metadata.name}`}
         filtered={filter !== ""}
-        empty={<Empty title={t("No policies of this kind")} icon="policy"><p>{propagates ? t("A propagation policy selects objects and says in which clusters they run.") : t("An override policy changes objects for some clusters.")}</p><Link className="btn" href={`/policies/new/${resource.kind}`}>{t("New policy")}</Link></Empty>}
+        empty={<Empty title={t("No policies of this kind")} icon="policy"><p>{propagates ? t("A propagation policy selects objects and the clusters to which they are propagated.") : t("An override policy changes the objects of selected clusters.")}</p><Link className="btn" href={`/policies/new/${resource.kind}`}>{t("New policy")}</Link></Empty>}
       />
     </>
   );

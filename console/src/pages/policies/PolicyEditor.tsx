@@ -172,7 +172,7 @@ const HINTS: Record<string, string> = { field: "/data/config.yaml", plaintext: "
 function OverrideFields({ draft, set }: { draft: Draft; set: (change: Partial<Draft>) => void }) {
   return (
     <>
-      <Field label={t("What it changes")}>
+      <Field label={t("Overrides")}>
         {(id) => (
           <select id={id} className="select" value={draft.overrider} onChange={(event) => set({ overrider: event.target.value as Draft["overrider"] })}>
             {OVERRIDERS.map(([id, text]) => <option key={id} value={id}>{t(text)}</option>)}

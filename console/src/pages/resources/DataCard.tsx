@@ -58,9 +58,9 @@ export function SecretCard({ secret }: { secret: MaskedSecret }) {
           })}
         </ul>
       ) : secret.keys ? <Empty title={t("It has no data")} /> : (
-        <Empty title={t("The values are hidden")} icon="lock"><p>{t("This control plane tells the keys only together with the values.")}</p><Button icon="eye" onClick={() => void reveal(() => true)}>{t("Reveal")}</Button></Empty>
+        <Empty title={t("The values are hidden")} icon="lock"><p>{t("This control plane returns the keys only together with the values.")}</p><Button icon="eye" onClick={() => void reveal(() => true)}>{t("Reveal")}</Button></Empty>
       )}
-      <p className="small muted">{t("Each time values are revealed, the audit log records who read the Secret.")}</p>
+      <p className="small muted">{t("Each time a value is revealed, the audit log records who read the Secret.")}</p>
     </Card>
   );
 }

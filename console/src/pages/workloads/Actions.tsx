@@ -21,7 +21,7 @@ export function Actions({ resource, workload, binding }: { resource: Resource; w
   const field = pauseField(resource.kind);
   const pause = () => attempt(isPaused(workload) ? t("Resumed") : t("Paused"), () => mergePatch(path, { spec: { [field ?? ""]: !isPaused(workload) } }));
   const rebalance = () =>
-    attempt(t("The scheduler places {name} again", { name }), () =>
+    attempt(t("{name} is being rescheduled", { name }), () =>
       send("POST", pathOf(REBALANCERS), {
         apiVersion: apiVersionOf(REBALANCERS),
         kind: REBALANCERS.kind,
@@ -41,7 +41,7 @@ export function Actions({ resource, workload, binding }: { resource: Resource; w
       <Menu
         label={t("More actions")}
         items={[
-          { text: t("Place it again"), icon: "failover", onSelect: () => void rebalance() },
+          { text: t("Reschedule"), icon: "failover", onSelect: () => void rebalance() },
           { text: isProtected(workload) ? t("Allow deletion") : t("Protect from deletion"), icon: "lock", onSelect: () => void protect() },
           { text: t("Delete…"), icon: "trash", danger: true, onSelect: () => setDialog("delete") },
         ]}
@@ -63,7 +63,7 @@ function ScaleDialog({ path, workload, onClose }: { path: string; workload: KObj
   };
   return (
     <Dialog title={t("Scale {name}", { name })} onClose={onClose} onSubmit={() => valid && void scale()} footer={<><Button onClick={onClose}>{t("Cancel")}</Button><Button kind="primary" type="submit" disabled={!valid || count === current}>{t("Scale")}</Button></>}>
-      <Field label={t("Replicas over all clusters")} hint={t("The policy divides them among the clusters, or gives each cluster this number if it duplicates.")} problem={valid ? "" : t("A whole number")}>
+      <Field label={t("Total replicas in all clusters")} hint={t("The policy divides them among the clusters, or gives each cluster this number if it duplicates.")} problem={valid ? "" : t("Must be an integer")}>
         {(id) => <input id={id} className="input" inputMode="numeric" autoFocus value={replicas} onChange={(event) => setReplicas(event.target.value)} />}
       </Field>
       <Command text={`kubectl scale ${workload.kind?.toLowerCase()} ${name} -n ${namespace} --replicas ${valid ? count : current}`} />

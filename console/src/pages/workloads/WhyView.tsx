@@ -94,7 +94,7 @@ function Scheduling({ data }: { data: any }) {
   return (
     <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
-        <thead><tr><th>{t("Cluster")}</th>{plugins.map((plugin) => <th key={plugin}>{plugin}</th>)}<th>{t("Capacity for")}</th><th>{t("Assigned")}</th></tr></thead>
+        <thead><tr><th>{t("Cluster")}</th>{plugins.map((plugin) => <th key={plugin}>{plugin}</th>)}<th>{t("Available replicas")}</th><th>{t("Assigned")}</th></tr></thead>
         <tbody>
           {(attempt.candidates ?? []).map((one: any) => (
             <tr key={one.cluster}>
@@ -107,7 +107,7 @@ function Scheduling({ data }: { data: any }) {
           {(attempt.leftOut ?? []).map((one: any) => (
             <tr key={one.cluster ?? one.name}>
               <td>{one.cluster ?? one.name}</td>
-              <td colSpan={plugins.length + 2}><Badge tone="bad">{t("left out")}</Badge> {one.reason ?? one.message ?? one.plugin}</td>
+              <td colSpan={plugins.length + 2}><Badge tone="bad">{t("filtered out")}</Badge> {one.reason ?? one.message ?? one.plugin}</td>
             </tr>
           ))}
         </tbody>
