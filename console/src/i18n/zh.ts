@@ -472,6 +472,8 @@ const zh: Record<string, string> = {
   "Check that it is running and that this browser can reach its address.": "请检查它是否正在运行，以及此浏览器能否访问其地址。",
   "Start hooks ({count})": "启动钩子（{count}）",
   "The first values appear after a few seconds.": "几秒钟后会出现第一批数值。",
+  "Not reached": "未到达",
+  "CPU allocatable": "CPU 可分配量",
 };
 
 export default zh;

@@ -45,7 +45,7 @@ function ClusterTile({ cluster, replicas }: { cluster: KObject; replicas?: numbe
   return (
     <Link className={`ship ${toneOf(state)}`} href={`/clusters/${cluster.metadata.name}`}>
       <span className="row between">
-        <b className="ellipsis">{cluster.metadata.name}</b>
+        <b className="ellipsis" title={cluster.metadata.name}>{cluster.metadata.name}</b>
         <span className="small muted nowrap">{cluster.spec?.syncMode}</span>
       </span>
       <span className="small">{t(state)}{isCordoned(cluster) && ` · ${t("cordoned")}`}</span>

@@ -140,7 +140,7 @@ function Problems({ bindings, clusters, ready }: { bindings: KObject[]; clusters
               {down.map((cluster) => (
                 <tr key={cluster.metadata.name}>
                   <td><Link href={`/clusters/${cluster.metadata.name}`}>{cluster.metadata.name}</Link><div className="muted small">{t("Cluster")}</div></td>
-                  <td><Badge tone={toneOf(stateOf(cluster))}>{t(stateOf(cluster))}</Badge></td>
+                  <td><Badge tone={toneOf(stateOf(cluster))}>{t(stateOf(cluster))}</Badge><div className="small muted">{cluster.status?.conditions?.find((one: any) => one.type === "Ready")?.message}</div></td>
                 </tr>
               ))}
               {bad.map((binding) => (

@@ -78,7 +78,7 @@ function RuleTable({ rules }: { rules: any[] }) {
   return (
     <div className="hscroll" tabIndex={0} role="group">
       <table className="simple">
-        <thead><tr><th>{t("Verbs")}</th><th>{t("Resources")}</th><th>{t("Groups")}</th></tr></thead>
+        <thead><tr><th>{t("Verbs")}</th><th>{t("Resources")}</th><th>{t("API groups")}</th></tr></thead>
         <tbody>
           {rules.map((rule, index) => (
             <tr key={index}>

@@ -12,7 +12,7 @@ import type { KObject } from "../../api/types";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
 import { perCluster, stateOfBinding, toneOfBinding } from "../../model/binding";
-import { capacityOf, isCordoned, nodesOf, stateOf } from "../../model/cluster";
+import { capacityOf, isCordoned, nodesOf } from "../../model/cluster";
 import { subjectOf } from "../../model/links";
 import { ObjectLink } from "../../ui/objectLink";
 import { Age, Badge, Button, Card, Empty, KeyValues, Labels, Loading, Meter, PageHead, Problem, Stale, Tabs, usageTone } from "../../ui/parts";
@@ -95,7 +95,6 @@ function Summary({ cluster }: { cluster: KObject }) {
       <Card title={t("Details")}>
         <KeyValues
           entries={[
-            [t("State"), t(stateOf(cluster))],
             [t("Mode"), spec.syncMode],
             [t("Kubernetes"), status.kubernetesVersion],
             [t("API server"), spec.apiEndpoint && <code>{spec.apiEndpoint}</code>],
@@ -145,7 +144,7 @@ function Past({ name }: { name: string }) {
       {history.data ? (
         <div className="stack">
           <HealthHistory history={history.data} only={name} />
-          <Chart label={t("CPU")} times={history.data.times} format={formatCpu} series={[[t("allocatable"), "cluster_cpu_allocatable_number"], [t("requested"), "cluster_cpu_allocated_number"]].map(([text, metric]) => ({ name: text!, values: history.data.series[`${metric}/${name}`] ?? history.data.times.map(() => null) }))} />
+          <Chart label={t("CPU")} times={history.data.times} format={formatCpu} series={[[t("CPU allocatable"), "cluster_cpu_allocatable_number"], [t("CPU requested"), "cluster_cpu_allocated_number"]].map(([text, metric]) => ({ name: text!, values: history.data.series[`${metric}/${name}`] ?? history.data.times.map(() => null) }))} />
         </div>
       ) : <Loading />}
     </Card>

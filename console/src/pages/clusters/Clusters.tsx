@@ -21,14 +21,14 @@ export default function Clusters() {
   const [removing, setRemoving] = useState<KObject>();
   const rows = filter ? live.items.filter((cluster) => JSON.stringify([cluster.metadata.name, cluster.metadata.labels, placeOf(cluster)]).toLowerCase().includes(filter.toLowerCase())) : live.items;
   const columns: TableColumn<KObject>[] = [
-    { id: "name", title: t("Name"), width: "minmax(130px, 1.4fr)", cell: (cluster) => cluster.metadata.name, sort: (cluster) => cluster.metadata.name },
-    { id: "state", title: t("State"), width: "minmax(205px, 1.4fr)", cell: (cluster) => <State cluster={cluster} />, sort: stateOf },
+    { id: "name", title: t("Name"), width: "minmax(150px, 2.2fr)", cell: (cluster) => cluster.metadata.name, sort: (cluster) => cluster.metadata.name },
+    { id: "state", title: t("State"), width: "minmax(205px, 1fr)", cell: (cluster) => <State cluster={cluster} />, sort: stateOf },
     { id: "mode", title: t("Mode"), width: "66px", cell: (cluster) => cluster.spec?.syncMode, sort: (cluster) => cluster.spec?.syncMode },
-    { id: "version", title: t("Kubernetes"), width: "minmax(110px, 1fr)", cell: (cluster) => <span title={cluster.status?.kubernetesVersion}>{cluster.status?.kubernetesVersion?.split("+")[0] ?? "–"}</span>, sort: (cluster) => cluster.status?.kubernetesVersion ?? "" },
+    { id: "version", title: t("Kubernetes"), width: "minmax(100px, 0.6fr)", cell: (cluster) => <span title={cluster.status?.kubernetesVersion}>{cluster.status?.kubernetesVersion?.split("+")[0] ?? "–"}</span>, sort: (cluster) => cluster.status?.kubernetesVersion ?? "" },
     { id: "nodes", title: t("Nodes"), width: "84px", cell: (cluster) => `${nodesOf(cluster).ready}/${nodesOf(cluster).total}`, sort: (cluster) => nodesOf(cluster).total },
     { id: "cpu", title: t("CPU"), width: "minmax(130px, 1fr)", cell: (cluster) => <Usage cluster={cluster} resource="cpu" />, sort: (cluster) => capacityOf(cluster, "cpu").allocated },
     { id: "memory", title: t("Memory"), width: "minmax(140px, 1fr)", cell: (cluster) => <Usage cluster={cluster} resource="memory" />, sort: (cluster) => capacityOf(cluster, "memory").allocated },
-    { id: "place", title: t("Location"), width: "minmax(70px, 1fr)", cell: (cluster) => placeOf(cluster) || <span className="muted">–</span>, sort: placeOf },
+    { id: "place", title: t("Location"), width: "minmax(80px, 1fr)", cell: (cluster) => placeOf(cluster) || <span className="muted">–</span>, sort: placeOf },
     { id: "age", title: t("Age"), width: "64px", cell: (cluster) => <Age at={cluster.metadata.creationTimestamp} />, sort: (cluster) => -Date.parse(cluster.metadata.creationTimestamp ?? "") },
     {
       id: "actions",

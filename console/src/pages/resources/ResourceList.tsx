@@ -4,8 +4,9 @@ import { useMemo } from "react";
 import { Link } from "wouter";
 import { useBindingsInView } from "../../api/bindings";
 import type { Column, Row } from "../../api/live";
-import { apiVersionOf, BINDINGS, findByKind, slugOf, useDiscovery, useResource } from "../../api/resources";
+import { apiVersionOf, BINDINGS, findByKind, type Resource, slugOf, useDiscovery, useResource } from "../../api/resources";
 import { useRows } from "../../api/rows";
+import { places } from "../../app/nav";
 import { usePrefs } from "../../app/prefs";
 import { useUrlState } from "../../app/urlState";
 import { t } from "../../i18n";
@@ -45,6 +46,12 @@ const columnOf = (rows: Row[]) => ({ column, index }: { column: Column; index: n
   sort: (row) => (isAge(column) ? -Date.parse(row.metadata.creationTimestamp ?? "") : typeof row.cells[index] === "number" ? (row.cells[index] as number) : String(row.cells[index] ?? "")),
 });
 
+/** The menu has the plural of the kinds in it. */
+function titleOfKind(resource: Resource): string {
+  const place = places.current.find((one) => one.path === `/resources/${slugOf(resource)}`);
+  return place ? t(place.text) : resource.kind;
+}
+
 export default function ResourceList({ slug }: { slug: string }) {
   const { resource, error, pending } = useResource(slug);
   const { namespace } = usePrefs();
@@ -70,7 +77,7 @@ export default function ResourceList({ slug }: { slug: string }) {
   ];
   return (
     <>
-      <PageHead title={resource.kind} crumbs={[{ text: t("All kinds"), to: "/resources" }, { text: resource.group || "core" }, { text: resource.plural }]}>
+      <PageHead title={titleOfKind(resource)} crumbs={[{ text: t("All kinds"), to: "/resources" }, { text: resource.group || "core" }, { text: resource.plural }]}>
         <Link className="btn" href="/apply">{t("Create")}</Link>
       </PageHead>
       <Stale show={live.stale} />

@@ -99,8 +99,8 @@ export function WhyGraph({ why, binding, chosen, onChoose }: { why: Why; binding
           >
             <title>{node.sub}</title>
             <rect width={WIDTH} height={HEIGHT} rx={9} />
-            <text x={13} y={23}>{cut(node.title, 19)}</text>
-            <text className="sub" x={13} y={41}>{cut(node.sub, 23)}</text>
+            <text x={13} y={23}>{cut(node.title, 18)}</text>
+            <text className="sub" x={13} y={41}>{cut(node.sub, 20)}</text>
           </g>
         ))}
       </svg>

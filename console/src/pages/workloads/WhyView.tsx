@@ -41,7 +41,7 @@ export function WhyView({ resource, object, binding }: { resource: Resource; obj
       <section className={`card verdict ${toneOfStage(state)}`}>
         <div className="grow">
           <h2>{capital(verdict)}</h2>
-          {nextStep && <p><b>{t("Next step")}:</b> {capital(nextStep)}</p>}
+          {nextStep && <p><b>{t("Next step")}:</b> {withCode(capital(nextStep))}</p>}
         </div>
         <Button icon="refresh" label={t("Refresh")} onClick={() => void why.refetch()} />
       </section>
@@ -55,7 +55,7 @@ export function WhyView({ resource, object, binding }: { resource: Resource; obj
               <button type="button" aria-pressed={stage.name === shown?.name} onClick={() => setChosen(stage.name)}>
                 <span className={`dot ${toneOfStage(stage.state)}`} />
                 <span className="grow">{titleOfStage(stage.name)}</span>
-                <span className="small muted">{t(stage.state)}</span>
+                <span className="small muted">{textOfState(stage.state)}</span>
               </button>
             </li>
           ))}
@@ -67,14 +67,20 @@ export function WhyView({ resource, object, binding }: { resource: Resource; obj
   );
 }
 
+/** A stage that comes after the one that stopped has not run. */
+const textOfState = (state: string) => (state === "Ahead" ? t("Not reached") : t(state));
+
+/** Commands in a text of the server are between backticks. */
+const withCode = (text: string) => text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part));
+
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function StageCard({ stage }: { stage: Stage }) {
   return (
-    <Card title={titleOfStage(stage.name)} actions={<><span className="muted small">{stage.since && <Age at={stage.since} ago />}</span><Badge tone={toneOfStage(stage.state)}>{t(stage.state)}</Badge></>}>
+    <Card title={titleOfStage(stage.name)} actions={<><span className="muted small">{stage.since && <Age at={stage.since} ago />}</span><Badge tone={toneOfStage(stage.state)}>{textOfState(stage.state)}</Badge></>}>
       <div className="stack">
-        <p>{stage.summary}</p>
-        {stage.nextStep && <div className="banner"><span>{capital(stage.nextStep)}</span></div>}
+        <p>{withCode(capital(stage.summary))}</p>
+        {stage.nextStep && <div className="banner"><span>{withCode(capital(stage.nextStep))}</span></div>}
         {stage.data?.attempts?.length > 0 ? <Scheduling data={stage.data} /> : null}
         {stage.details && stage.details.length > 0 && (
           <ul className="reasons">
