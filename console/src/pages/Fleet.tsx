@@ -103,7 +103,7 @@ function actionsOf(instance: Instance, { manages, deletes, navigate, remove }: A
   return [
     { text: t("Kubeconfig"), icon: "apply", onSelect: () => void attempt(t("The kubeconfig of {name} is downloaded", { name }), () => downloadKubeconfig(name)) },
     ...(reduced ? [] : [{ text: t("Details and settings"), icon: "settings" as const, onSelect: () => page("") }]),
-    ...(asleep ? [{ text: t("Wake"), icon: "play" as const, onSelect: () => call(t("{name} starts", { name }), "wake") }] : []),
+    ...(asleep ? [{ text: t("Wake up"), icon: "play" as const, onSelect: () => call(t("{name} starts", { name }), "wake") }] : []),
     ...(manages ? [
       { text: t("Restart"), icon: "restart" as const, disabled: suspended, onSelect: () => call(t("{name} restarts", { name }), "restart") },
       ...(asleep || isImported(instance) ? [] : [{ text: t("Hibernate"), icon: "pause" as const, disabled: suspended, onSelect: () => call(t("{name} hibernates", { name }), "hibernate") }]),

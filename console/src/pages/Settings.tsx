@@ -15,7 +15,7 @@ export default function Settings({ ofManager }: { ofManager: boolean }) {
   const prefs = usePrefs();
   return (
     <>
-      <PageHead title={t("Settings")}>{instanceName && <a className="btn" href={`/console/instances/${instanceName}`}>{t("The instance at the manager")}</a>}</PageHead>
+      <PageHead title={t("Settings")}>{instanceName && <a className="btn" href={`/console/instances/${instanceName}`}>{t("Instance in the manager")}</a>}</PageHead>
       {instanceName && <Suspense fallback={<Loading />}><FailoverSettings onlyIfAllowed instance={instanceName} /></Suspense>}
       <div className="cols">
         <div>

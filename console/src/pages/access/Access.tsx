@@ -32,7 +32,7 @@ export default function Access({ ofManager }: { ofManager: boolean }) {
         tabs={[
           { id: "mine", text: t("My permissions") },
           { id: "check", text: t("Check access") },
-          ...(ofManager ? [{ id: "permissions", text: t("Permissions at the manager") }] : []),
+          ...(ofManager ? [{ id: "permissions", text: t("Manager permissions") }] : []),
           { id: "subjects", text: t("Users and groups") },
           { id: "clusterrolebindings", text: t("ClusterRoleBindings") },
           { id: "rolebindings", text: t("RoleBindings") },

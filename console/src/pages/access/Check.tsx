@@ -51,10 +51,10 @@ export function Check() {
   const [form, setForm] = useState(() => questionOf(search, namespace));
   const [asked, setAsked] = useState<Question | undefined>(() => (new URLSearchParams(search).has("resource") ? form : undefined));
   const answer = useQuery<Answer, ApiError>({ queryKey: ["access-check", asked], queryFn: () => ask(asked!), enabled: asked !== undefined, retry: false });
-  const fields = [["user", t("User (empty: you)")], ["groups", t("Groups, separated by commas")], ["verb", t("Verb")], ["resource", t("Resource")], ["group", t("API group")], ["namespace", t("Namespace")], ["name", t("Name")]] as const;
+  const fields = [["user", t("User (default: you)")], ["groups", t("Groups, separated by commas")], ["verb", t("Verb")], ["resource", t("Resource")], ["group", t("API group")], ["namespace", t("Namespace")], ["name", t("Name")]] as const;
   return (
     <div className="grid2">
-      <Card title={t("May this user do this?")}>
+      <Card title={t("Check whether a request is allowed")}>
         <form className="stack" onSubmit={(event) => { event.preventDefault(); setAsked(form); }}>
           <div className="grid-s">{fields.map(([key, label]) => <Field key={key} label={label}>{(id) => <input id={id} className="input" value={form[key]} onChange={(event) => setForm({ ...form, [key]: event.target.value.trim() })} />}</Field>)}</div>
           <div><Button kind="primary" type="submit" disabled={form.verb === "" || form.resource === ""}>{t("Check")}</Button></div>
@@ -62,7 +62,7 @@ export function Check() {
       </Card>
       <div className="stack">
         <Card title={t("Answer")}>
-          {asked === undefined ? <Empty title={t("No question yet")} icon="access" /> : answer.isPending ? <Loading /> : answer.error ? <Problem error={answer.error} /> : <Verdict question={asked} answer={answer.data} />}
+          {asked === undefined ? <Empty title={t("Not checked yet")} icon="access" /> : answer.isPending ? <Loading /> : answer.error ? <Problem error={answer.error} /> : <Verdict question={asked} answer={answer.data} />}
         </Card>
         {asked && answer.data && !answer.data.allowed && <Remedies question={asked} />}
       </div>

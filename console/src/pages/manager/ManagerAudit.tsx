@@ -62,12 +62,12 @@ export default function ManagerAudit() {
       <Stale show={list.isRefetchError} />
       <div className="toolbar">
         <Segmented label={t("Show")} value={show} onChange={setShow} options={[{ id: "all", text: t("All") }, { id: "refused", text: t("Denied") }]} />
-        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Part of the action")} value={contains} onChange={(event) => setContains(event.target.value)} />
+        <input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter by action")} value={contains} onChange={(event) => setContains(event.target.value)} />
         <input className="input" style={{ width: 180 }} type="search" aria-label={t("User")} placeholder={t("User")} value={user} onChange={(event) => setUser(event.target.value)} />
         <input className="input" style={{ width: 180 }} type="search" aria-label={t("Instance")} placeholder={t("Instance")} value={instance} onChange={(event) => setInstance(event.target.value)} />
       </div>
       {list.isPending ? <section className="card"><Loading /></section> : list.error && rows.length === 0 ? <section className="card"><Problem error={list.error} retry={() => void list.refetch()} /></section> : (
-        <DataTable label={t("Audit")} live={live} rows={rows} columns={columnsOf(setOpened)} rowKey={(one) => one.id} filtered={isFiltered} empty={<Empty title={t("No entries yet")} icon="log"><p>{t("Changes through the manager, sessions in pods and refused requests appear here.")}</p></Empty>} />
+        <DataTable label={t("Audit")} live={live} rows={rows} columns={columnsOf(setOpened)} rowKey={(one) => one.id} filtered={isFiltered} empty={<Empty title={t("No entries yet")} icon="log"><p>{t("Changes through the manager, sessions in pods and denied requests appear here.")}</p></Empty>} />
       )}
       {Number(kept) > 0 && <p className="muted small">{t("The latest {count} requests, kept in memory, without those of the control plane's own controllers. For a complete audit log, set --audit-log.", { count: Number(kept).toLocaleString() })}</p>}
       {opened && <Details entry={opened} onClose={() => setOpened(undefined)} />}

@@ -33,7 +33,7 @@ export function Registrations() {
   return (
     <>
       <div className="toolbar"><input className="input" data-filter type="search" aria-label={t("Filter")} placeholder={t("Filter")} value={filter} onChange={(event) => setFilter(event.target.value)} /></div>
-      <DataTable label={t("Registrations")} live={live} rows={rows} columns={columns} rowKey={(one) => `${one.type}/${one.uid}/${one.name}`} filtered={filter !== ""} empty={<Empty title={t("Nothing is published yet")} icon="network"><p>{t("Instances, and namespaces that belong to a workspace, appear here. Webhooks get the same list.")}</p></Empty>} />
+      <DataTable label={t("Registrations")} live={live} rows={rows} columns={columns} rowKey={(one) => `${one.type}/${one.uid}/${one.name}`} filtered={filter !== ""} empty={<Empty title={t("No registrations yet")} icon="network"><p>{t("Instances, and namespaces that belong to a workspace, appear here. Webhooks receive the same list.")}</p></Empty>} />
     </>
   );
 }

@@ -55,7 +55,7 @@ function Consequences({ instance, preview, keep }: { instance: Instance; preview
   const { clusters = [], unknown, keepsPlane, protected: isProtected } = preview;
   return (
     <>
-      {isProtected && <div className="banner bad" role="alert">{t("It is protected. Turn that off in its settings first.")}</div>}
+      {isProtected && <div className="banner bad" role="alert">{t("The instance is protected. Turn off protection in its settings first.")}</div>}
       {clusters.length > 0 && !keep && !keepsPlane && (
         <div className="banner bad" role="alert">
           <span>{t("Clusters are still joined ({count}). Remove them first, or keep the data:", { count: clusters.length })} {clusters.slice(0, SHOWN_MAX).join(", ")}{clusters.length > SHOWN_MAX && " …"} <a style={{ textDecoration: "underline" }} href={`${instanceHome(instance.name)}clusters`}>{t("Clusters of {name}", { name: instance.name })}</a></span>
@@ -66,10 +66,10 @@ function Consequences({ instance, preview, keep }: { instance: Instance; preview
         {isImported(instance) || keepsPlane
           ? t("Its control plane keeps running. The manager removes only its entry and the kubeconfig.")
           : keep
-            ? t("Its control plane stops. Its data is set aside in the data directory of the manager.")
-            : t("Its control plane stops. Its data and its backups go to the trash of the manager and are removed after seven days.")}
+            ? t("Its control plane is stopped. Its data is kept in the data directory of the manager.")
+            : t("Its control plane is stopped. Its data and backups are moved to the trash of the manager and removed after seven days.")}
       </p>
-      <p className="muted small">{t("Bindings of users on this instance stay, without effect until there is an instance of this name again.")}</p>
+      <p className="muted small">{t("Role bindings on this instance are kept, but have no effect until an instance with this name exists again.")}</p>
     </>
   );
 }

@@ -73,7 +73,7 @@ export function Logs({ pods, onClose }: { pods: MemberPod[]; onClose: () => void
           {containers.map((one) => <option key={one.name} value={one.name}>{one.kind ? `${one.name} (${one.kind})` : one.name}</option>)}
         </select>
       )}
-      <Button small pressed={previous !== ""} onClick={() => setPrevious(previous ? "" : "yes")}>{t("Before the last restart")}</Button>
+      <Button small pressed={previous !== ""} onClick={() => setPrevious(previous ? "" : "yes")}>{t("Previous container")}</Button>
       <input className="input" style={{ width: 180, height: 28 }} type="search" aria-label={t("Filter the log")} placeholder={t("Filter")} value={filter} onChange={(event) => setFilter(event.target.value)} />
       <Button small pressed={follow} onClick={() => setFollow(!follow)}>{follow ? t("Following") : t("Follow")}</Button>
       <Button small kind="ghost" icon="close" label={t("Close the logs")} onClick={onClose} />
@@ -82,7 +82,7 @@ export function Logs({ pods, onClose }: { pods: MemberPod[]; onClose: () => void
   return (
     <Card title={sources.length === 1 ? keys[0] : all.length > sources.length ? t("Logs of {shown} of {count} containers", { shown: sources.length, count: all.length }) : t("Logs of {count} containers", { count: sources.length })} actions={actions} flush>
       <div className="log" ref={scroll} tabIndex={0} role="log" aria-label={t("Logs")}>
-        {lines.length === 0 && (ended < sources.length ? <Loading text={t("Waiting for output…")} /> : <p className="muted" style={{ padding: 16 }}>{previous ? t("No container was restarted, or its log is gone.") : t("The pods have not written any logs.")}</p>)}
+        {lines.length === 0 && (ended < sources.length ? <Loading text={t("Waiting for output…")} /> : <p className="muted" style={{ padding: 16 }}>{previous ? t("No container was restarted, or its previous log is not available.") : t("The pods have not written any logs.")}</p>)}
         <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
           {virtual.getVirtualItems().map((item) => {
             const line = shown[item.index]!;
