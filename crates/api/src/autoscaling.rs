@@ -1,7 +1,6 @@
 //! `autoscaling.karmada.io`: replicas that follow load or a schedule, across members.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::resource::Resource;
 
@@ -12,22 +11,6 @@ pub const CRON_FEDERATED_HPAS: Resource =
 
 /// The member that usage of a pod or a node was measured in.
 pub const ANNOTATION_QUERY_SOURCE: &str = "resource.karmada.io/query-from-cluster";
-
-/// `spec` of FederatedHPA.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FederatedHpaSpec {
-    pub scale_target_ref: ScaleTarget,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_replicas: Option<i32>,
-    pub max_replicas: i32,
-    /// As in autoscaling/v2.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub metrics: Vec<Value>,
-    /// As in autoscaling/v2.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub behavior: Option<Value>,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
