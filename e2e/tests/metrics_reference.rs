@@ -116,7 +116,7 @@ fn label_names(labels: &str) -> Vec<String> {
     outside.split([',', '=']).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Tells the scheduler where the estimator of a member is.
+/// The Service by which the scheduler finds the estimator of a member.
 fn estimator(cluster: &str, port: u16) -> String {
     format!(
         "

@@ -15,7 +15,7 @@ pub enum Wanted {
     Sets(Box<BindingSpec>),
 }
 
-/// What an estimate is made from, and where its duration is recorded.
+/// The inputs of estimates for one member, and the metrics that record their duration.
 pub struct MemberEstimator<'a> {
     pub nodes: &'a Arc<ClusterNodes>,
     pub with_quotas: bool,

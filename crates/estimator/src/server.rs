@@ -44,6 +44,15 @@ const HTTP: HttpSettings = HttpSettings {
 /// A scheduler keeps its connection open between decisions.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// The dependencies of the service.
+pub struct EstimatorDeps {
+    pub source: Arc<dyn EstimatorSource>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: EstimatorMetrics,
+    /// The gate ResourceQuotaEstimate.
+    pub with_quotas: bool,
+}
+
 /// The state of members that estimates are made from.
 #[async_trait]
 pub trait EstimatorSource: Send + Sync + 'static {
@@ -57,15 +66,6 @@ pub trait EstimatorSource: Send + Sync + 'static {
         namespace: &str,
         name: &str,
     ) -> Result<Option<Unschedulable>, object::Status>;
-}
-
-/// The dependencies of the service.
-pub struct EstimatorDeps {
-    pub source: Arc<dyn EstimatorSource>,
-    pub clock: Arc<dyn Clock>,
-    pub metrics: EstimatorMetrics,
-    /// The gate ResourceQuotaEstimate.
-    pub with_quotas: bool,
 }
 
 /// Address and TLS files of the service.

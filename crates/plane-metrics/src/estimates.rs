@@ -9,7 +9,7 @@ use crate::plane::result;
 
 const POINT: &str = "estimating_plugin_extension_point";
 
-/// What is asked of an estimator.
+/// The kind of a request to an estimator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EstimateType {
     MaxAvailableReplicas,
@@ -17,7 +17,7 @@ pub enum EstimateType {
     GetUnschedulableReplicas,
 }
 
-/// Where plugins of an estimator run. It has none for unschedulable replicas.
+/// The point at which plugins of an estimator run. It has none for unschedulable replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EstimatePoint {
     Replicas,

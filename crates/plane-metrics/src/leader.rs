@@ -1,4 +1,4 @@
-//! Whether this process leads, under the name and help text that Kubernetes and controller-runtime use.
+//! Leadership of this process, under the name and help text that Kubernetes and controller-runtime use.
 
 use std::sync::Arc;
 

@@ -302,9 +302,20 @@ async fn each_estimate_from_nodes_is_counted() {
     plane.start("");
     // The cluster with the most capacity comes first.
     plane.expect("web", "m3:1, m1:1, m2:1 (Success)").await;
+    plane.rest().await;
     let mut text = String::new();
     plane.metrics.render(&mut text);
-    let counted: Vec<&str> = text.lines().filter(|line| line.starts_with("karmada_scheduler_estimator_")).collect();
-    let name = "karmada_scheduler_estimator_estimating_request_total";
-    assert_eq!(counted, [format!("{name}{{result=\"success\",type=\"MaxAvailableReplicas\"}} 2")]);
+    let sum = |name: &str| -> u32 {
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        lines.map(|line| line.rsplit(' ').next().and_then(|value| value.parse::<u32>().ok()).expect("a number")).sum()
+    };
+    let attempts = sum("karmada_scheduler_schedule_attempts_total");
+    let estimates = "karmada_scheduler_estimator_estimating_request_total";
+    assert!(attempts > 0, "{text}");
+    assert_eq!(
+        sum(&format!("{estimates}{{result=\"success\",type=\"MaxAvailableReplicas\"}}")),
+        2 * attempts,
+        "{text}"
+    );
+    assert_eq!(sum(estimates), 2 * attempts, "there are no others");
 }

@@ -21,7 +21,7 @@ use validation::rules::{self, Denial, RuleSettings, Write};
 
 pub use customizations::CompileScript;
 
-use crate::admission::karmada::webhooks::{Webhooks, count};
+use crate::admission::karmada::webhooks::{WebhookPaths, count};
 
 /// Settings of the steps.
 pub struct Options {
@@ -40,7 +40,7 @@ pub fn steps(options: Options) -> Vec<Box<dyn Admission>> {
         multiple_pod_templates: options.features.multiple_pod_templates,
         multi_cluster_service: options.features.multi_cluster_service,
     };
-    let webhooks = Arc::new(Webhooks::new(&options.metrics));
+    let webhooks = Arc::new(WebhookPaths::new(&options.metrics));
     vec![
         Box::new(Defaults { webhooks: Arc::clone(&webhooks) }),
         Box::new(Rules {
@@ -63,7 +63,7 @@ fn write<'a>(attributes: &'a Attributes<'_>, resource: &'a GroupResource) -> Wri
 }
 
 struct Defaults {
-    webhooks: Arc<Webhooks>,
+    webhooks: Arc<WebhookPaths>,
 }
 
 #[async_trait]
@@ -96,7 +96,7 @@ struct Rules {
     settings: RuleSettings,
     compile: CompileScript,
     enforces_quotas: bool,
-    webhooks: Arc<Webhooks>,
+    webhooks: Arc<WebhookPaths>,
 }
 
 #[async_trait]
@@ -168,7 +168,7 @@ fn check_referenced_kind(resources: Resources<'_>, write: &Write<'_>, binding: &
 
 /// Refuses to delete objects of any kind that carry the label.
 struct DeletionProtection {
-    webhooks: Arc<Webhooks>,
+    webhooks: Arc<WebhookPaths>,
 }
 
 #[async_trait]

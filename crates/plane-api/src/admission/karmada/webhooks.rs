@@ -52,12 +52,12 @@ struct Resource {
 }
 
 /// The metrics of all paths.
-pub struct Webhooks {
+pub struct WebhookPaths {
     resources: Vec<Resource>,
     pub deletion_protection: WebhookSeries,
 }
 
-impl Webhooks {
+impl WebhookPaths {
     pub fn new(metrics: &WebhookMetrics) -> Self {
         let series = |path: Option<&str>| path.map(|path| metrics.webhook(path));
         let resource = |(group, plural, mutating, validating): Paths| Resource {
