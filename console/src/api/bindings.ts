@@ -38,9 +38,14 @@ export function useBindingSummary(namespace = ""): Followed<BindingSummary> {
   return isForeign ? { phase: whole.phase, stale: whole.stale, error: whole.error, data, reload: whole.reload } : counted;
 }
 
+const movesPath = (cluster: string) => `${PATH}/failovers${query({ cluster, limit: 200 })}`;
+
+/** The same as `useMoves` at this moment: what a page follows may be some seconds old. */
+export const readMoves = (cluster: string) => getJson<Moves>(movesPath(cluster));
+
 /** The newest failovers, and the workloads that left the cluster and did not return. */
 export function useMoves(cluster = ""): Followed<Moves> {
-  return useFollowed<Moves>({ path: `${PATH}/failovers${query({ cluster, limit: 200 })}`, ...followedIn("") });
+  return useFollowed<Moves>({ path: movesPath(cluster), ...followedIn("") });
 }
 
 /** How replicas flow from namespaces, policies or workloads into clusters. */

@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useMoves, useWhole } from "../api/bindings";
+import { readMoves, useMoves, useWhole } from "../api/bindings";
 import { type ApiError, getJson, query, send } from "../api/client";
 import type { Followed } from "../api/followed";
 import type { Row } from "../api/live";
@@ -88,13 +88,15 @@ const isEvacuated = (cluster: KObject) => taintsOf(cluster).some((taint) => tain
 function ClusterActions({ cluster }: { cluster: KObject }) {
   const [asking, setAsking] = useState(false);
   const name = cluster.metadata.name;
-  const { left = [], leftTotal = 0 } = useMoves(name).data ?? {};
+  const moves = useMoves(name);
+  const leftTotal = moves.data?.leftTotal ?? 0;
   const evacuate = async () => {
     if (await changeTaints(name, (all) => [...all.filter((one) => one.key !== EVACUATED.key), EVACUATED], t("Workloads are being evicted from {name}", { name }))) setAsking(false);
   };
   const failBack = () =>
     attempt(t("{name} receives workloads again", { name }), async () => {
       if (isEvacuated(cluster)) await changeTaints(name, (all) => all.filter((one) => one.key !== EVACUATED.key), t("Taint removed"));
+      const { left } = moves.error?.notFound ? { left: [] } : await readMoves(name);
       if (left.length > 0) await send("POST", pathOf(REBALANCERS), { apiVersion: apiVersionOf(REBALANCERS), kind: REBALANCERS.kind, metadata: { generateName: "fail-back-" }, spec: { workloads: left, ttlSecondsAfterFinished: 600 } });
     });
   return (
