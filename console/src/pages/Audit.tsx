@@ -55,9 +55,9 @@ export default function Audit() {
   const rows = answer.data?.items ?? [];
   const columns: TableColumn<Entry>[] = [
     { id: "when", title: t("Age"), width: "70px", cell: (one) => <Age at={one.lastTime} /> },
-    { id: "user", title: t("User"), width: "minmax(230px, 2.2fr)", cell: (one) => <span title={one.user}>{one.user.replace(/^system:serviceaccount:/, "serviceaccount:")}</span>, sort: (one) => one.user },
+    { id: "user", title: t("User"), width: "minmax(220px, 1.9fr)", cell: (one) => <span title={one.user}>{one.user.replace(/^system:serviceaccount:/, "serviceaccount:")}</span>, sort: (one) => one.user },
     { id: "verb", title: t("Verb"), width: "112px", cell: (one) => <Badge tone={VERBS[one.verb] ?? ""} plain>{one.verb}</Badge>, sort: (one) => one.verb },
-    { id: "object", title: t("Object"), width: "minmax(250px, 2.4fr)", cell: (one) => <span title={one.path}>{[one.resource, one.subresource].filter(Boolean).join("/")} <b>{one.name}</b></span>, sort: (one) => `${one.resource}/${one.name}` },
+    { id: "object", title: t("Object"), width: "minmax(250px, 2.6fr)", cell: (one) => <span title={one.path}>{[one.resource, one.subresource].filter(Boolean).join("/")} <b>{one.name}</b></span>, sort: (one) => `${one.resource}/${one.name}` },
     { id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one) => one.namespace || "–", sort: (one) => one.namespace },
     { id: "code", title: t("Status"), width: "84px", cell: (one) => <Badge tone={one.code >= 400 ? "bad" : "ok"}>{one.code}</Badge>, sort: (one) => one.code },
     { id: "count", title: t("Count"), width: "80px", numeric: true, cell: (one) => one.count },

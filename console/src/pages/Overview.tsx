@@ -71,7 +71,7 @@ function Tiles({ clusters, bindings, loading }: { clusters: KObject[]; bindings?
   const dash = loading ? "–" : undefined;
   return (
     <div className="grid4">
-      <Tile to="/clusters" label={t("Clusters ready")} value={dash ?? ready} of={dash ? undefined : clusters.length} note={cordoned > 0 ? <Badge tone="warn">{t("{count} cordoned", { count: cordoned })}</Badge> : undefined} part={ready} total={clusters.length} tone={ready < clusters.length ? "warn" : "ok"} />
+      <Tile to="/clusters" label={t("Clusters ready")} value={dash ?? ready} of={dash ? undefined : clusters.length} note={cordoned > 0 ? <Badge tone="warn">{t("{count} cordoned", { count: cordoned.toLocaleString() })}</Badge> : undefined} part={ready} total={clusters.length} tone={ready < clusters.length ? "warn" : "ok"} />
       <Tile to="/clusters" label={t("Nodes ready")} value={dash ?? nodesReady} of={dash ? undefined : nodesTotal} part={nodesReady} total={nodesTotal} tone={nodesReady < nodesTotal ? "warn" : "ok"} />
       <Tile to="/workloads" label={t("Objects healthy")} value={bindings ? healthy : "–"} of={bindings ? total : undefined} part={healthy} total={total} tone={healthy < total ? "warn" : "ok"} />
       <Tile to="/clusters" label={t("CPU requested")} value={dash ?? formatCpu(cpu.allocated)} of={dash ? undefined : `${formatCpu(cpu.allocatable)} ${t("cores")}`} part={cpu.allocated} total={cpu.allocatable} tone={usageTone(cpu.allocated / cpu.allocatable)} />

@@ -100,10 +100,10 @@ function Bindings({ resource }: { resource: Resource }) {
   const [creating, setCreating] = useState(false);
   const rows = live.items.filter((one) => JSON.stringify([one.metadata.name, one.subjects, one.roleRef]).toLowerCase().includes(filter.toLowerCase()));
   const columns: TableColumn<KObject>[] = [
-    { id: "name", title: t("Name"), width: "minmax(220px, 1.6fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
+    { id: "name", title: t("Name"), width: "minmax(220px, 2.4fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
     ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(110px, 1fr)", cell: (one: KObject) => one.metadata.namespace }] : []),
-    { id: "role", title: t("Role"), width: "minmax(180px, 1.4fr)", cell: (one) => `${one.roleRef?.name}`, sort: (one) => one.roleRef?.name },
-    { id: "subjects", title: t("Subjects"), width: "minmax(260px, 2.4fr)", cell: (one) => <span className="chips">{(one.subjects ?? []).slice(0, 3).map((subject: any, index: number) => <span className="chip" key={index} title={subject.name}><span className="muted">{subject.kind}</span><span className="ellipsis">{subject.name}</span></span>)}</span> },
+    { id: "role", title: t("Role"), width: "minmax(180px, 2.2fr)", cell: (one) => `${one.roleRef?.name}`, sort: (one) => one.roleRef?.name },
+    { id: "subjects", title: t("Subjects"), width: "minmax(260px, 2.2fr)", cell: (one) => <span className="chips">{(one.subjects ?? []).slice(0, 3).map((subject: any, index: number) => <span className="chip" key={index} title={subject.name}><span className="muted">{subject.kind}</span><span className="ellipsis">{subject.name}</span></span>)}</span> },
     { id: "age", title: t("Age"), width: "70px", cell: (one) => <Age at={one.metadata.creationTimestamp} /> },
   ];
   return (

@@ -39,10 +39,10 @@ export default function Policies() {
   const held = (policy: KObject) => summary.data?.policies[policyKey({ kind: resource.kind, ...policy.metadata })] ?? 0;
   const rows = filter ? live.items.filter((one) => JSON.stringify([one.metadata.name, one.spec?.resourceSelectors]).toLowerCase().includes(filter.toLowerCase())) : live.items;
   const columns: TableColumn<KObject>[] = [
-    { id: "name", title: t("Name"), width: "minmax(160px, 1.3fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
-    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(100px, 0.8fr)", cell: (one: KObject) => one.metadata.namespace, sort: (one: KObject) => one.metadata.namespace ?? "" }] : []),
+    { id: "name", title: t("Name"), width: "minmax(150px, 1fr)", cell: (one) => one.metadata.name, sort: (one) => one.metadata.name },
+    ...(resource.namespaced ? [{ id: "namespace", title: t("Namespace"), width: "minmax(100px, 0.6fr)", cell: (one: KObject) => one.metadata.namespace, sort: (one: KObject) => one.metadata.namespace ?? "" }] : []),
     { id: "selects", title: t("Selects"), width: "minmax(220px, 2.4fr)", cell: (one) => <span title={selectorsText(one)}>{selectorsText(one)}</span> },
-    { id: "placement", title: propagates ? t("Placement") : t("Target clusters"), width: "minmax(200px, 2fr)", cell: (one) => <span title={placementText(one)}>{placementText(one)}</span> },
+    { id: "placement", title: propagates ? t("Placement") : t("Target clusters"), width: "minmax(220px, 2fr)", cell: (one) => <span title={placementText(one)}>{placementText(one)}</span> },
     ...(propagates
       ? [
           { id: "priority", title: t("Priority"), width: "84px", numeric: true, cell: (one: KObject) => one.spec?.priority ?? 0, sort: (one: KObject) => one.spec?.priority ?? 0 },
