@@ -37,7 +37,8 @@ use pki::jwt::signer::JwtSigner;
 use pki::tls::client_trust::ClientTrust;
 use pki::tls::server::{ClientCertificates, TlsPolicy, server_config_under};
 use reconcile::Clock;
-use store::Store;
+use store::embedded::{Embedded, EmbeddedOptions};
+use store::{SizeLimit, Store};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -90,6 +91,9 @@ pub struct ApiHost<L = Listening> {
     pub stop: CancellationToken,
     listener: L,
     store: Arc<dyn Store>,
+    size_limit: SizeLimit,
+    /// Applied once the server accepts connections: a start may create objects, and only a started server can delete some.
+    storage_bytes_max: u64,
     at_rest: Option<AtRest>,
     tls_policy: TlsPolicy,
     audit_webhook: Option<Arc<AuditWebhook>>,
@@ -102,7 +106,8 @@ impl ApiHost<TcpListener> {
             .with_context(|| format!("cannot make the data directory {}", options.data_dir.display()))?;
         listener::raise_open_files_limit();
         let stop = CancellationToken::new();
-        let (store, at_rest) = at_rest::seal(options, open_store(options).await?).await?;
+        let size_limit = SizeLimit::default();
+        let (store, at_rest) = at_rest::seal(options, open_store(options, &size_limit).await?).await?;
         let listener = TcpListener::bind(options.bind).await.with_context(|| {
             format!("cannot listen on {}: choose another address with --bind, or port 0 for a free one", options.bind)
         })?;
@@ -153,6 +158,8 @@ impl ApiHost<TcpListener> {
             stop,
             listener,
             store,
+            size_limit,
+            storage_bytes_max: options.storage_bytes_max,
             at_rest,
             tls_policy,
             audit_webhook,
@@ -171,6 +178,8 @@ impl ApiHost<TcpListener> {
             stop,
             listener,
             store,
+            size_limit,
+            storage_bytes_max,
             at_rest,
             tls_policy,
             audit_webhook,
@@ -181,6 +190,7 @@ impl ApiHost<TcpListener> {
         server.install(handlers);
         let tls = server_config_under(&tls_policy, certificates.resolver.clone(), ClientCertificates::Ask)?;
         let listener = listen(server.clone(), listener, Arc::new(tls))?;
+        size_limit.set(storage_bytes_max);
         server.set_ready();
         Ok(ApiHost {
             address,
@@ -192,6 +202,8 @@ impl ApiHost<TcpListener> {
             stop,
             listener,
             store,
+            size_limit,
+            storage_bytes_max,
             at_rest,
             tls_policy,
             audit_webhook,
@@ -262,7 +274,7 @@ fn connect(direct: &Arc<dyn Backend>, user: User) -> anyhow::Result<ClusterClien
     Ok(ClusterClient::connect(Endpoint::Direct { server: Arc::clone(direct), identity: Identity::of(user) })?)
 }
 
-async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
+async fn open_store(options: &Options, size_limit: &SizeLimit) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match &options.storage {
         Storage::Memory => Arc::new(store::memory::Memory::new()),
         Storage::Embedded => {
@@ -270,8 +282,9 @@ async fn open_store(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
             if options.requires_existing_data {
                 refuse_missing(&[&directory, &options.data_dir.join("pki/ca.key")])?;
             }
-            let place = store::embedded::EmbeddedOptions::new(directory);
-            let opened = tokio::task::spawn_blocking(move || store::embedded::Embedded::open(&place)).await?;
+            let size_limit = size_limit.clone();
+            let place = EmbeddedOptions { size_limit, ..EmbeddedOptions::new(directory) };
+            let opened = tokio::task::spawn_blocking(move || Embedded::open(&place)).await?;
             Arc::new(opened.context("cannot open the store")?)
         }
         Storage::Etcd(etcd) => {
@@ -352,8 +365,8 @@ fn server_config(
         limits: options.limits,
         version: options.version.clone(),
         event_ttl: options.event_ttl,
-        component_metrics,
         addresses: options.addresses,
+        component_metrics,
         stop,
     })
 }

@@ -64,6 +64,8 @@ pub struct Options {
     /// Plain HTTP listeners for metrics and health checks.
     pub plain_listeners: BTreeMap<SocketAddr, PlainPaths>,
     pub storage: Storage,
+    /// Most bytes that embedded storage may use; 0 is no limit.
+    pub storage_bytes_max: u64,
     /// Refuses to start on a storage without a control plane, instead of creating one with new keys.
     pub requires_existing_data: bool,
     pub encryption: EncryptionOptions,
@@ -113,6 +115,7 @@ impl Options {
             kubeconfig_file: format!("{context}.config"),
             plain_listeners: BTreeMap::new(),
             storage: Storage::default(),
+            storage_bytes_max: 0,
             requires_existing_data: false,
             encryption: EncryptionOptions::default(),
             version: Version::default(),

@@ -15,6 +15,10 @@ const STORE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// The name clients look for; the store answers to it whatever engine it is.
 const STORE_CHECK: &str = "etcd";
 
+/// Fails when the storage has reached its size limit. Only answered by its own path: the server goes on to serve reads and
+/// deletes, and a restart would not help.
+const QUOTA_CHECK: &str = "storage-quota";
+
 /// Steps of the start under kube-apiserver's names, where we have them. The server listens only after all of them are done
 /// (`crate::prepare`), so a server that answers has passed them.
 const START_CHECKS: &[&str] = &[
@@ -56,6 +60,10 @@ pub async fn report(scope: HealthScope<'_>, path: &str, query: &Query) -> Respon
         Some((endpoint, single)) => (endpoint, Some(single.to_owned())),
         None => (&path[1..], None),
     };
+    if single.as_deref() == Some(QUOTA_CHECK) {
+        let problem = scope.store.quota().and_then(|quota| quota.problem());
+        return single_check(QUOTA_CHECK, problem.map_or(Ok(()), |error| Err(error.to_string())));
+    }
     let engine = scope.store.engine();
     let stored = store_check(&**scope.store).await;
     let mut checks = vec![("ping", Ok(())), ("log", scope.audit.health())];
@@ -79,10 +87,7 @@ pub async fn report(scope: HealthScope<'_>, path: &str, query: &Query) -> Respon
     }
     if let Some(single) = single {
         return match checks.into_iter().find(|(name, _)| *name == single) {
-            Some((_, Ok(()))) => respond::text(200, "text/plain; charset=utf-8", "ok"),
-            Some((name, Err(problem))) => {
-                respond::text(500, "text/plain; charset=utf-8", format!("{name} failed: {problem}\n"))
-            }
+            Some((name, outcome)) => single_check(name, outcome),
             None => respond::text(404, "text/plain; charset=utf-8", "404 page not found\n"),
         };
     }
@@ -106,6 +111,13 @@ pub async fn report(scope: HealthScope<'_>, path: &str, query: &Query) -> Respon
         (false, false) => respond::text(200, "text/plain; charset=utf-8", "ok"),
         (false, true) => respond::text(200, "text/plain; charset=utf-8", report),
         (true, _) => respond::text(500, "text/plain; charset=utf-8", report),
+    }
+}
+
+fn single_check(name: &str, outcome: Result<(), String>) -> Response<Body> {
+    match outcome {
+        Ok(()) => respond::text(200, "text/plain; charset=utf-8", "ok"),
+        Err(problem) => respond::text(500, "text/plain; charset=utf-8", format!("{name} failed: {problem}\n")),
     }
 }
 

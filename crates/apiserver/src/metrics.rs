@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use object::request::{Subresource, Verb};
 use parking_lot::Mutex;
+use store::Quota;
 
 use crate::request::RequestInfo;
 use crate::resources::Resources;
@@ -104,6 +105,13 @@ impl Metrics {
         if let Ok(bytes) = store.size_bytes().await {
             head(&mut out, "apiserver_storage_size_bytes", "gauge", "Size of the storage database on disk.");
             let _ = writeln!(out, "apiserver_storage_size_bytes{{storage_cluster_id=\"{}\"}} {bytes}", store.engine());
+        }
+        if let Some(quota) = store.quota() {
+            let Quota { limit_bytes, used_bytes } = quota;
+            head(&mut out, "flotilla_storage_limit_bytes", "gauge", "Size limit of the storage.");
+            let _ = writeln!(out, "flotilla_storage_limit_bytes {limit_bytes}");
+            head(&mut out, "flotilla_storage_used_bytes", "gauge", "Space in use that counts against the limit.");
+            let _ = writeln!(out, "flotilla_storage_used_bytes {used_bytes}");
         }
         head(&mut out, "apiserver_longrunning_requests", "gauge", "Watches that are open now.");
         let _ =

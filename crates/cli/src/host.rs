@@ -9,6 +9,8 @@ use api_host::Storage;
 use apiserver::admission::service_ip::ServiceRange;
 use clap::{Args, ValueEnum};
 use cluster_client::remote::addresses::AddressPolicy;
+use manager_kinds::spec::STORAGE_BYTES_MIN;
+use object::quantity::Quantity;
 use pki::authority::DAY;
 
 #[derive(Args)]
@@ -42,6 +44,10 @@ pub struct HostArgs {
     /// Storage for objects: the data directory, an etcd cluster, or memory only (for tests).
     #[arg(long, value_enum, default_value_t = StorageKind::Embedded)]
     storage: StorageKind,
+    /// Maximum space of embedded storage, in bytes or as a quantity such as 2Gi; 0 for no limit. At the limit, creates and
+    /// growing updates are refused with 507 until objects are deleted or the limit is raised.
+    #[arg(long, default_value = "0", value_parser = storage_bytes, value_name = "BYTES")]
+    quota_backend_bytes: u64,
     /// Comma-separated etcd endpoints.
     #[arg(long, value_delimiter = ',', value_name = "URL")]
     etcd_servers: Vec<String>,
@@ -92,6 +98,7 @@ impl HostArgs {
 
     pub fn apply(self, host: &mut api_host::Options) -> anyhow::Result<()> {
         host.storage = self.storage()?;
+        host.storage_bytes_max = self.quota_backend_bytes;
         host.names = self.names;
         host.tls = self.tls.read()?;
         host.leaf_validity = DAY * self.leaf_cert_validity_days;
@@ -119,6 +126,9 @@ impl HostArgs {
         if self.storage != StorageKind::Etcd && !self.etcd_servers.is_empty() {
             bail!("--etcd-servers requires --storage etcd");
         }
+        if self.storage != StorageKind::Embedded && self.quota_backend_bytes > 0 {
+            bail!("--quota-backend-bytes requires --storage embedded; an etcd has a flag of this name of its own");
+        }
         Ok(match self.storage {
             StorageKind::Embedded => Storage::Embedded,
             StorageKind::Memory => Storage::Memory,
@@ -127,5 +137,31 @@ impl HostArgs {
             }
             StorageKind::Etcd => Storage::Etcd(self.etcd.options(&self.etcd_servers)?),
         })
+    }
+}
+
+/// Reads a size limit of the storage.
+fn storage_bytes(text: &str) -> Result<u64, String> {
+    let bytes = Quantity::parse(text).map_err(|problem| problem.to_string())?.value();
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes == 0 || bytes >= STORAGE_BYTES_MIN => Ok(bytes),
+        _ => Err(format!("must be 0 for no limit, or at least {} MiB", STORAGE_BYTES_MIN >> 20)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_limit_is_bytes_or_a_quantity() {
+        let check = |text: &str, expected: Option<u64>| assert_eq!(storage_bytes(text).ok(), expected, "{text}");
+        check("0", Some(0));
+        check("16777216", Some(16 << 20));
+        check("2Gi", Some(2 << 30));
+        check("1G", Some(1_000_000_000));
+        for wrong in ["15Mi", "1", "-1Gi", "much", ""] {
+            check(wrong, None);
+        }
     }
 }

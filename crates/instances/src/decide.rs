@@ -16,6 +16,8 @@ pub const PROBES_HUNG: u32 = 6;
 pub const STABLE_AFTER: Duration = Duration::from_secs(600);
 /// Reason of an instance whose data is not on this replica.
 pub const DATA_MISSING: &str = "DataMissing";
+/// Reason of an instance whose storage has reached its size limit.
+pub const STORAGE_FULL: &str = "StorageFull";
 /// Interval for looking for data that is missing.
 const MISSING_DATA_WAIT: Duration = Duration::from_secs(10);
 
@@ -69,6 +71,8 @@ pub struct RunningFacts {
     /// Those of them at the end that got no answer at all.
     pub unanswered_probes: u32,
     pub probe_message: String,
+    /// The storage has reached its size limit.
+    pub full_storage: Option<String>,
 }
 
 /// Joined clusters of the plane.
@@ -269,8 +273,12 @@ fn decide_running(inputs: &Inputs<'_>, running: &RunningFacts) -> LifecycleDecis
     if running.failed_probes >= PROBES_DEGRADED {
         return LifecycleDecision::new(Step::Nothing, Phase::Degraded, "Unreachable", running.probe_message.clone());
     }
-    let ready =
-        LifecycleDecision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true);
+    let ready = match &running.full_storage {
+        Some(problem) => LifecycleDecision::new(Step::Nothing, Phase::Degraded, STORAGE_FULL, problem.clone()),
+        None => {
+            LifecycleDecision::new(Step::Nothing, Phase::Running, "Completed", "the control plane is ready").ready(true)
+        }
+    };
     if inputs.settings.mode == Mode::Imported {
         return ready;
     }

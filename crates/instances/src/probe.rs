@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cluster_client::ClusterClient;
+use manager_kinds::annotations::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -14,10 +15,15 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Changes of an object bring its key back at any rate; failures are counted per time.
 const PROBE_GAP: Duration = Duration::from_secs(2);
 
+/// Check of a plane that fails when its storage has reached its size limit.
+const STORAGE_CHECK: &str = "/readyz/storage-quota";
+
 /// The result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Probed {
     Ready,
+    /// It answers and refuses writes that need space.
+    Full(String),
     Failed(String),
     Unanswered,
 }
@@ -29,8 +35,12 @@ pub async fn probe(running: &RunningInstance) {
         return;
     }
     let (admin, health) = (running.admin.clone(), Arc::clone(&running.health));
+    let is_imported = running.mode == Mode::Imported;
     let asked = tokio::spawn(async move {
-        let answer = ask(&admin).await;
+        let answer = match ask(&admin).await {
+            Probed::Ready if !is_imported => ask_for_space(&admin).await,
+            answer => answer,
+        };
         health.lock().is_probing = false;
         answer
     });
@@ -62,12 +72,14 @@ fn begin(health: &Mutex<Health>, now: Instant) -> bool {
 }
 
 fn note(health: &mut Health, probed: Probed) {
+    let mut answered = |full_storage| {
+        (health.failures, health.unanswered) = (0, 0);
+        health.message.clear();
+        health.full_storage = full_storage;
+    };
     let (message, is_unanswered) = match probed {
-        Probed::Ready => {
-            (health.failures, health.unanswered) = (0, 0);
-            health.message.clear();
-            return;
-        }
+        Probed::Ready => return answered(None),
+        Probed::Full(problem) => return answered(Some(problem)),
         Probed::Failed(message) => (message, false),
         Probed::Unanswered => (format!("/readyz did not answer within {PROBE_TIMEOUT:?}"), true),
     };
@@ -87,6 +99,17 @@ async fn ask(admin: &ClusterClient) -> Probed {
     }
 }
 
+/// Asks a plane that is ready whether its storage has space.
+async fn ask_for_space(admin: &ClusterClient) -> Probed {
+    let Ok(request) = http::Request::get(STORAGE_CHECK).body(Bytes::new()) else { return Probed::Ready };
+    match admin.raw(request).await {
+        Ok(answer) if answer.status() == http::StatusCode::INTERNAL_SERVER_ERROR => {
+            Probed::Full(String::from_utf8_lossy(answer.body()).trim().to_owned())
+        }
+        _ => Probed::Ready,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,8 +122,11 @@ mod tests {
         assert_eq!((health.failures, health.unanswered), (2, 2));
         note(&mut health, Probed::Failed("500".into()));
         assert_eq!((health.failures, health.unanswered, health.message.as_str()), (3, 0, "500"));
+        note(&mut health, Probed::Full("full".into()));
+        assert_eq!((health.failures, health.full_storage.as_deref()), (0, Some("full")));
         note(&mut health, Probed::Ready);
         assert_eq!((health.failures, health.unanswered, health.message.as_str()), (0, 0, ""));
+        assert_eq!(health.full_storage, None);
     }
 
     #[test]

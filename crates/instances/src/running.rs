@@ -79,6 +79,8 @@ pub struct Health {
     /// Failures at the end without any answer.
     pub unanswered: u32,
     pub message: String,
+    /// Why the plane refuses writes although it answers: its storage has reached its size limit.
+    pub full_storage: Option<String>,
     pub probed_at: Option<Instant>,
     /// A probe has been sent and has not ended yet.
     pub is_probing: bool,

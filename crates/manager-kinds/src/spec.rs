@@ -15,6 +15,9 @@ use crate::instance::resource_name;
 /// Validity of certificates that `flotilla server` issues for itself.
 const LEAF_DAYS: std::ops::RangeInclusive<i64> = 1..=3650;
 
+/// The least size limit of a storage: a control plane without objects of users has space in it.
+pub const STORAGE_BYTES_MIN: u64 = 16 << 20;
+
 /// An etcd that others run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalEtcd {

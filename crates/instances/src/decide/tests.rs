@@ -76,6 +76,10 @@ fn an_instance_is_adopted_started_and_kept_running() {
     let restarted = InstanceSettings { restarted_at: Some("now".into()), ..settings() };
     let old = |i: &mut Inputs<'_>| i.running = Some(running(&settings()));
     check_with("restart", &restarted, &PlaneSpec::default(), old, (Step::Restart, Phase::Starting, "Progressing"));
+    let full = |i: &mut Inputs<'_>| {
+        i.running = Some(RunningFacts { full_storage: Some("16 MiB in use".into()), ..running(i.settings) })
+    };
+    check("storage full", full, (Step::Nothing, Phase::Degraded, STORAGE_FULL));
     let unreachable = |i: &mut Inputs<'_>| i.running = Some(RunningFacts { failed_probes: 2, ..running(i.settings) });
     check("unreachable", unreachable, (Step::Nothing, Phase::Degraded, "Unreachable"));
     let hung = |i: &mut Inputs<'_>| {

@@ -173,6 +173,7 @@ fn facts(running: &RunningInstance) -> RunningFacts {
         failed_probes: health.failures,
         unanswered_probes: health.unanswered,
         probe_message: health.message,
+        full_storage: health.full_storage,
     }
 }
 

@@ -25,6 +25,8 @@ use crate::running::{Activity, RunningInstance};
 use crate::{etcd_location, existing_data, import, process, rights, secrets};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// The code of writes that have no space.
+const INSUFFICIENT_STORAGE: u16 = 507;
 /// File with the port that an instance keeps.
 pub(super) const PORT_FILE: &str = "port";
 
@@ -119,10 +121,11 @@ impl Lifecycle {
             return Err(format!("the same control plane is already the instance {}", other.key));
         }
         if let Err(status) = rights::ensure(&started.admin).await {
-            if settings.mode != Mode::Imported {
+            // One without space for new roles must run, so that objects can be deleted.
+            if settings.mode != Mode::Imported && status.code != INSUFFICIENT_STORAGE {
                 return Err(format!("the roles of its users cannot be created: {status}"));
             }
-            tracing::warn!(instance = %ObjectKey::of(instance), %status, "users of an imported instance get no roles in it");
+            tracing::warn!(instance = %ObjectKey::of(instance), %status, "users of an instance get no roles in it");
         }
         let version = started.admin.get_json("/version").await.map_err(|status| status.to_string())?;
         let kubernetes_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();

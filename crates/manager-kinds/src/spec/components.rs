@@ -6,7 +6,7 @@ use object::{FieldError, FieldPath, Object};
 use serde_json::Value;
 
 use super::extra_args::{self, Component};
-use super::{ExternalEtcd, SpecReading, entries};
+use super::{ExternalEtcd, STORAGE_BYTES_MIN, SpecReading, entries};
 
 /// Components whose image tag is a Karmada version.
 const KARMADA_COMPONENTS: &[&str] = &[
@@ -177,14 +177,42 @@ fn read_etcd(reading: &mut SpecReading, instance: &Object, path: &FieldPath) {
 fn read_local_etcd(reading: &mut SpecReading, local: &Value, path: &FieldPath) {
     read_common(reading, "etcd", local, path);
     let volume = path.child("volumeData");
-    if local["volumeData"].get("volumeClaim").is_some() {
-        reading.ignore(&volume.child("volumeClaim"), "has no effect: data is kept in the manager's data directory");
+    if let Some(claim) = local["volumeData"].get("volumeClaim") {
+        read_volume_claim(reading, claim, &volume.child("volumeClaim"));
     }
     if local["volumeData"].get("hostPath").is_some() {
         reading.ignore(&volume.child("hostPath"), "has no effect: data is kept in the manager's data directory");
     }
     if local["volumeData"].get("emptyDir").is_some() {
         reading.ignore(&volume.child("emptyDir"), "has no effect: data is always durable");
+    }
+}
+
+/// The request of the claim is the size limit of the storage; there is no volume.
+fn read_volume_claim(reading: &mut SpecReading, claim: &Value, path: &FieldPath) {
+    let spec = path.child("spec");
+    match &claim["spec"]["resources"]["requests"]["storage"] {
+        Value::Null => {
+            let why = "has no effect without a request of storage: data is kept in the manager's data directory";
+            reading.ignore(path, why);
+        }
+        request => read_storage_request(reading, request, &spec.child("resources").child("requests").child("storage")),
+    }
+    if claim["spec"]["storageClassName"].as_str().is_some_and(|name| !name.is_empty()) {
+        let why = "has no effect: data is kept in the manager's data directory";
+        reading.ignore(&spec.child("storageClassName"), why);
+    }
+}
+
+fn read_storage_request(reading: &mut SpecReading, request: &Value, path: &FieldPath) {
+    let text = request.as_str().map_or_else(|| request.to_string(), str::to_owned);
+    match Quantity::parse(&text).map(|quantity| u64::try_from(quantity.value()).unwrap_or(0)) {
+        Ok(bytes) if bytes >= STORAGE_BYTES_MIN => reading.flag("quota-backend-bytes", bytes),
+        Ok(_) => {
+            let least = format!("must be at least {}Mi", STORAGE_BYTES_MIN >> 20);
+            reading.refuse(FieldError::invalid(path.clone(), text, least));
+        }
+        Err(problem) => reading.refuse(FieldError::invalid(path.clone(), text, problem.to_string())),
     }
 }
 

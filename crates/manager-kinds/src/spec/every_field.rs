@@ -71,6 +71,17 @@ const VERDICTS: &[(&str, Verdict, &str)] = &[
     ("components.COMPONENT.podDisruptionBudgetConfig.minAvailable", Stored, "1"),
     ("components.COMPONENT.podDisruptionBudgetConfig.maxUnavailable", Stored, "1"),
     ("components.etcd.local.volumeData.volumeClaim", Ignored, "{}"),
+    ("components.etcd.local.volumeData.volumeClaim", Ignored, r#"{"spec": {"storageClassName": "fast"}}"#),
+    (
+        "components.etcd.local.volumeData.volumeClaim",
+        Applied,
+        r#"{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}"#,
+    ),
+    (
+        "components.etcd.local.volumeData.volumeClaim",
+        Refused,
+        r#"{"spec": {"resources": {"requests": {"storage": "2Mi"}}}}"#,
+    ),
     ("components.etcd.local.volumeData.hostPath", Ignored, r#"{"path": "/data"}"#),
     ("components.etcd.local.volumeData.emptyDir", Ignored, "{}"),
     ("components.etcd.local.serverCertSANs", Stored, r#"["a"]"#),
@@ -174,7 +185,7 @@ fn check(path: &str, verdict: Verdict, value: &Value) {
     let full = format!("spec.{path}");
     let is_about = |text: &str| {
         let named = text.split([':', '[']).next().unwrap_or_default();
-        named.starts_with("spec.") && full.starts_with(named)
+        named.starts_with("spec.") && (full.starts_with(named) || named.starts_with(&format!("{full}.")))
     };
     let is_warned = with.ignored.iter().any(|text| is_about(text));
     let is_refused = with.errors.iter().any(|error| is_about(error.path.as_str()));

@@ -67,6 +67,16 @@ fn components_are_translated_ignored_or_refused() {
     let local = |data: Value| json!({"components": {"etcd": {"local": {"volumeData": data}}}});
     check(local(json!({"emptyDir": {}})), "", &["always durable"], &[]);
     check(local(json!({"hostPath": {"path": "/data"}})), "", &["data directory"], &[]);
+    let claim = |spec: Value| local(json!({"volumeClaim": {"spec": spec}}));
+    let storage = |size: Value| claim(json!({"resources": {"requests": {"storage": size}}}));
+    check(storage(json!("1Gi")), "--quota-backend-bytes=1073741824", &[], &[]);
+    check(storage(json!(20_000_000)), "--quota-backend-bytes=20000000", &[], &[]);
+    check(storage(json!("15Mi")), "", &[], &["requests.storage: Invalid value: \"15Mi\": must be at least 16Mi"]);
+    check(storage(json!("-1Gi")), "", &[], &["at least 16Mi"]);
+    check(storage(json!("much")), "", &[], &["requests.storage"]);
+    check(claim(json!({"accessModes": ["ReadWriteOnce"]})), "", &["without a request of storage"], &[]);
+    let classed = json!({"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}});
+    check(claim(classed), "--quota-backend-bytes=1073741824", &["storageClassName"], &[]);
     let etcd = |external: Value| json!({"components": {"etcd": {"external": external}}});
     check(etcd(json!({"endpoints": []})), "", &[], &["at least one"]);
     check(etcd(json!({"endpoints": ["https://e:2379"]})), "", &[], &["ca.crt"]);

@@ -8,7 +8,7 @@ use api::work::RESOURCE_BINDINGS;
 use bytes::Bytes;
 use cluster_client::{ClusterClient, ListOptions, ResourceRef};
 use http::Request;
-use instances::decide::Phase;
+use instances::decide::{Phase, STORAGE_FULL};
 use instances::running::RunningInstance;
 use manager_api::*;
 use manager_kinds::MANAGED_CLUSTERS;
@@ -21,6 +21,8 @@ use super::convert::timestamp;
 use super::{ApiCaller, ManagerApi};
 
 /// Findings of one kind; the rest is counted.
+/// The field with the size limit of an instance.
+const STORAGE_REQUEST: &str = "components.etcd.local.volumeData.volumeClaim.spec.resources.requests.storage";
 const FINDINGS_MAX: usize = 20;
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
@@ -79,6 +81,7 @@ fn judge_instance(name: &str, instance: &Object, is_running: bool) -> Vec<Findin
         let (severity, advice) = match phase {
             "Hibernated" => (WARNING, format!("a request starts it, or `flotilla instance wake {name}`")),
             "Suspended" => (WARNING, format!("`flotilla instance resume {name}`")),
+            _ if ready.reason() == STORAGE_FULL => (ERROR, format!("delete objects, or raise spec.{STORAGE_REQUEST}")),
             "Deleting" => (WARNING, "remove its clusters if the deletion waits for them".to_owned()),
             _ => (ERROR, format!("correct the cause; `flotilla instance restart {name}` starts it again at once")),
         };
@@ -300,6 +303,10 @@ mod tests {
         check(instance("Ready", "False"), &[(ERROR, "instance east", "why")]);
         check(instance("SpecIgnored", "True"), &[(WARNING, "instance east", "without effect: why")]);
         check(Facts { is_running: false, ..instance("Ready", "True") }, &[(ERROR, "instance east", "does not run")]);
+        let mut full = with_condition("Ready", "False", "the size limit is reached");
+        full["status"]["conditions"][0]["reason"] = STORAGE_FULL.into();
+        let found = judge(&Facts { instance: Some(object(full)), ..instance("Ready", "True") });
+        assert!(found[0].advice.starts_with("delete objects, or raise spec.components.etcd"), "{found:?}");
         let failed = Facts { failed_checks: failed_checks("[+]ping ok\n[-]etcd failed: x\n"), ..Facts::default() };
         check(failed, &[(ERROR, "check etcd", "not ready")]);
         let clusters =
