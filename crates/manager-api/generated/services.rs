@@ -3486,7 +3486,7 @@ pub trait ExplainService<C>: Send + Sync {
     async fn get_timeline(&self, caller: &C, request: GetTimelineRequest) -> Result<Raw, Status>;
     /// Sends the steps of the propagation of an object, and new ones as they happen.
     async fn watch_timeline(&self, caller: &C, request: WatchTimelineRequest) -> Result<Results<TimelineStep>, Status>;
-    /// Lists the revisions of a Deployment that its clusters keep.
+    /// Lists the revisions of a Deployment, StatefulSet or DaemonSet that its clusters keep.
     async fn list_history(&self, caller: &C, request: ListHistoryRequest) -> Result<ListHistoryResponse, Status>;
     /// Returns an object with its policy, binding, works and clusters, and how they depend on each other.
     async fn get_graph(&self, caller: &C, request: GetGraphRequest) -> Result<Graph, Status>;
@@ -3630,7 +3630,7 @@ pub trait WorkloadService<C>: Send + Sync {
     async fn preview_promotion(&self, caller: &C, request: PreviewPromotionRequest) -> Result<Promotion, Status>;
     /// Makes an object of a cluster one of the instance, with a policy that keeps it in this cluster. It is not restarted.
     async fn promote_workload(&self, caller: &C, request: PromoteWorkloadRequest) -> Result<Promotion, Status>;
-    /// Sets the pod template of a Deployment back to a revision that one of its clusters keeps.
+    /// Sets the pod template of a Deployment, StatefulSet or DaemonSet back to a revision that one of its clusters keeps.
     async fn rollback_workload(&self, caller: &C, request: RollbackWorkloadRequest) -> Result<Workload, Status>;
 }
 

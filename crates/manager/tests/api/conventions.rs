@@ -255,6 +255,9 @@ async fn an_object_has_a_graph_a_history_and_a_preview_of_policies() {
     assert_eq!((history.code, &history.body["revisions"]), (200, &json!([])), "{}", history.body);
     let rollback = ask(&root, "POST", &format!("{workload}:rollback"), &[], json!({})).await;
     assert_eq!(rollback.body["details"][0]["reason"], "FailedPrecondition", "{}", rollback.body);
+    let jobs = "/instances/east/namespaces/default/workloads/jobs/web";
+    let none = ask(&root, "GET", &format!("{jobs}/history"), &[], json!(null)).await;
+    assert!(none.body["message"].as_str().is_some_and(|text| text.contains("no revisions")), "{}", none.body);
 
     let selectors = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
     let policy = json!({
