@@ -112,7 +112,7 @@ fn workloads_go_back_to_revisions_that_a_member_keeps() {
     for (kind, resource) in WORKLOADS {
         world.until_history(resource, &["web:1"], 1);
         let none = world.roll_back(resource, &json!({}));
-        assert!(text(&none).contains("keeps no former revision"), "{resource}: {}", text(&none));
+        assert!(!none.status.success(), "{resource}: {}", text(&none));
         world.apply(&workload(kind, "web:2"));
         world.until_history(resource, &["web:2", "web:1"], 2);
 
@@ -125,7 +125,7 @@ fn workloads_go_back_to_revisions_that_a_member_keeps() {
         // The revision of the former template gets a new number.
         world.until_history(resource, &["web:1", "web:2"], 3);
         let missing = world.roll_back(resource, &json!({"revision": 7}));
-        assert!(text(&missing).contains("no former revision 7"), "{resource}: {}", text(&missing));
+        assert!(!missing.status.success(), "{resource}: {}", text(&missing));
         let template = text(&world.east(&["get", resource, "web", "-o=jsonpath={.spec.template}"]));
         assert!(!template.contains("$patch") && !template.contains("hash"), "{resource}: {template}");
         let in_member =
