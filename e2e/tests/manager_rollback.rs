@@ -41,7 +41,7 @@ impl World {
 
     /// Runs kubectl against the instance.
     fn east(&self, arguments: &[&str]) -> Output {
-        self.manager.kubectl(&[&["--server", self.endpoint.as_str()], arguments].concat())
+        self.manager.kubectl(&[&["--server", self.endpoint.as_str()][..], arguments].concat())
     }
 
     fn apply(&self, object: &Value) {
