@@ -49,10 +49,10 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     pub version: Version,
     pub event_ttl: Duration,
-    /// Metrics of what is around the server, which its `/metrics` includes.
-    pub component_metrics: ::metrics::Registry,
     /// The addresses that webhooks and APIServices may name.
     pub addresses: AddressPolicy,
+    /// Metrics of what is around the server, which its `/metrics` includes.
+    pub component_metrics: ::metrics::Registry,
     pub stop: CancellationToken,
 }
 

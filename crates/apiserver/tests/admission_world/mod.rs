@@ -169,8 +169,8 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
-            component_metrics: Default::default(),
             addresses: AddressPolicy::default(),
+            component_metrics: Default::default(),
             stop: CancellationToken::new(),
         });
         server.install(apiserver::server::Handlers { extensions, ..Default::default() });

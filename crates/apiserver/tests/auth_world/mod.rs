@@ -133,8 +133,8 @@ impl World {
             limits: LimitsConfig::default(),
             version: Version::default(),
             event_ttl: Duration::from_secs(3600),
-            component_metrics: Default::default(),
             addresses: AddressPolicy::default(),
+            component_metrics: Default::default(),
             stop: CancellationToken::new(),
         });
         server.set_ready();
