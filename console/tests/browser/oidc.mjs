@@ -37,7 +37,7 @@ async function first() {
   const stranger = await visitor.browser.newContext({ ignoreHTTPSErrors: true });
   const tab = await stranger.newPage();
   await tab.goto(`${origin}/console/api/oidc/callback?code=stolen&state=stolen`);
-  await tab.getByText("begun in another browser").waitFor();
+  await tab.getByText("started in another browser").waitFor();
   await tab.goto(`${origin}/`);
   await tab.waitForURL(`${origin}/console/`);
   await stranger.close();
