@@ -35,6 +35,8 @@ export async function keyboard(visitor) {
   await page.getByRole("option", { name: /nginx.*Deployment/ }).waitFor();
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "nginx", level: 1 }).waitFor();
+  // Reasons come first until the workload is healthy.
+  await page.getByRole("tab", { name: "Summary", selected: true }).waitFor();
   await scale(visitor);
   await reach(page, page.getByRole("tab", { selected: true }));
   await page.keyboard.press("ArrowRight");

@@ -1,5 +1,6 @@
 // One workload: replicas by cluster, why it is where it is, its timeline, pods, differences, history, YAML, events.
 
+import { useRef } from "react";
 import { useLiveObject } from "../../api/live";
 import { BINDINGS, pathOf, useResource, type Resource, WORKLOADS } from "../../api/resources";
 import type { KObject } from "../../api/types";
@@ -24,21 +25,22 @@ export default function WorkloadDetail({ slug, namespace, name }: { slug: string
   const resource = found.resource ?? WORKLOADS.find((one) => slug.endsWith(`~${one.plural}`));
   const crumbs = [{ text: t("Workloads"), to: `/workloads?kind=${resource?.kind ?? ""}` }, { text: namespace }, { text: name }];
   if (!resource) return <><PageHead title={name} crumbs={crumbs} />{found.error ? <Problem error={found.error} /> : <Loading />}</>;
-  return <Detail resource={resource} namespace={namespace} name={name} crumbs={crumbs} />;
+  return <Detail key={`${slug}/${namespace}/${name}`} resource={resource} namespace={namespace} name={name} crumbs={crumbs} />;
 }
 
 function Detail({ resource, namespace, name, crumbs }: { resource: Resource; namespace: string; name: string; crumbs: { text: string; to?: string }[] }) {
   const live = useLiveObject(pathOf(resource, namespace), name);
   const bindings = useLiveObject(pathOf(BINDINGS, namespace), bindingNameOf(resource.kind, name));
   const [chosen, setTab] = useUrlState("tab", "");
+  const showsSummary = useRef(false);
   if (live.phase === "loading") return <><PageHead title={name} crumbs={crumbs} /><Loading /></>;
   if (live.phase === "error" && live.error) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Problem error={live.error} retry={live.reload} /></section></>;
   if (!live.object) return <><PageHead title={name} crumbs={crumbs} /><section className="card"><Empty title={t("{kind} {name} does not exist", { kind: resource.kind, name })} icon="workload" /></section></>;
   const workload: KObject = { ...live.object, kind: resource.kind };
   const binding = bindings.object;
-  // Where something is wrong, the reasons come first.
-  const healthy = bindings.phase !== "ready" || (binding && stateOfBinding(binding) === "Healthy");
-  const tab = chosen || (healthy ? "summary" : "why");
+  // Where something is wrong, the reasons come first; a summary that is being read stays when replicas become unhealthy.
+  if (bindings.phase === "ready") showsSummary.current ||= binding !== undefined && stateOfBinding(binding) === "Healthy";
+  const tab = chosen || (showsSummary.current || bindings.phase !== "ready" ? "summary" : "why");
   const tabs = [
     { id: "summary", text: t("Summary") },
     { id: "why", text: t("Why") },
