@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
+const START_ATTEMPTS: usize = 3;
 
 pub struct KubeApiServer {
     pub url: String,
@@ -41,6 +42,15 @@ impl KubeApiServer {
             ));
             return None;
         }
+        // A free port may be taken before the program listens on it.
+        let first = (1..START_ATTEMPTS).find_map(|_| Self::start_at_free_ports(&bin, flags).ok());
+        Some(first.unwrap_or_else(|| {
+            Self::start_at_free_ports(&bin, flags).unwrap_or_else(|log| panic!("kube-apiserver is not ready: {log}"))
+        }))
+    }
+
+    /// Returns the logs if a program ended.
+    fn start_at_free_ports(bin: &Path, flags: &[String]) -> Result<Self, String> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let ports = free_ports();
         let mut server = Self {
@@ -48,7 +58,7 @@ impl KubeApiServer {
             token: "test-admin-token",
             kubeconfig: dir.path().join("kubeconfig"),
             ca_file: dir.path().join("certs/apiserver.crt"),
-            bin,
+            bin: bin.to_owned(),
             children: Vec::new(),
             ports,
             flags: flags.to_vec(),
@@ -58,8 +68,8 @@ impl KubeApiServer {
         server.write_keys_and_tokens();
         server.start_api();
         server.write_kubeconfig();
-        server.wait_until_ready();
-        Some(server)
+        server.until_ready()?;
+        Ok(server)
     }
 
     /// Stops the API server and starts it again on the same port and data.
@@ -152,19 +162,28 @@ impl KubeApiServer {
     }
 
     fn wait_until_ready(&mut self) {
+        self.until_ready().unwrap_or_else(|log| panic!("kube-apiserver is not ready: {log}"));
+    }
+
+    /// Waits until the API answers; returns the logs if a program ended.
+    fn until_ready(&mut self) -> Result<(), String> {
         let start = Instant::now();
         loop {
             let ready = self.ca_file.exists() && self.kubectl(&["get", "--raw", "/readyz"]).stdout.starts_with(b"ok");
             if ready {
-                return;
+                return Ok(());
             }
             let ended = self.children.iter_mut().any(|child| child.try_wait().is_ok_and(|status| status.is_some()));
-            if ended || start.elapsed() > START_TIMEOUT {
-                let log = fs::read_to_string(self.dir.path().join("api.log"));
-                panic!("kube-apiserver is not ready: {}", log.unwrap_or_default());
+            if ended {
+                return Err(self.logs());
             }
+            assert!(start.elapsed() <= START_TIMEOUT, "kube-apiserver is not ready in time: {}", self.logs());
             std::thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    fn logs(&self) -> String {
+        ["etcd.log", "api.log"].map(|log| fs::read_to_string(self.dir.path().join(log)).unwrap_or_default()).join("\n")
     }
 }
 
