@@ -1,5 +1,7 @@
 //! Estimators and their clients, ours and Karmada's: each scheduler asks each estimator, and Karmada's descheduler asks ours.
 
+use std::time::{Duration, Instant};
+
 use e2e::agent::Agent;
 use e2e::eventually::eventually;
 use e2e::fleet::{CROSSING, READY, READY_REPLICAS, run, text};
@@ -13,6 +15,8 @@ use e2e::program::{Program, free_port};
 /// Karmada's agent and Karmada's estimator, of which our control plane knows only the summary.
 const MEMBERS: [&str; 3] = ["pushed", "pulled", "theirs"];
 const SCHEDULERS: [&str; 2] = ["default-scheduler", "other"];
+/// Time for one workload of several to be scheduled.
+const ATTEMPT: Duration = Duration::from_secs(5);
 const CLUSTERS: &str = "-o=jsonpath={range .spec.clusters[*]}{.name}:{.replicas} {end}";
 
 struct World {
@@ -83,6 +87,18 @@ impl World {
             !placed.is_empty()
         });
         placed
+    }
+
+    /// The same, or nothing if it is not scheduled in a few seconds.
+    fn placement_soon(&self, name: &str) -> String {
+        let end = Instant::now() + ATTEMPT;
+        loop {
+            let placed = self.ask(&["get", "rb", &format!("{name}-deployment"), CLUSTERS]);
+            if !placed.is_empty() || Instant::now() > end {
+                return placed;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 }
 
@@ -180,7 +196,8 @@ fn unschedulable_replicas_move(world: &World, flags: &[&str]) {
         attempts += 1;
         name = format!("moved-{attempts}");
         world.apply(&application(&name, "default-scheduler", "either: 'yes'", "pushed, pulled"));
-        let placed = world.placement(&name);
+        // The labels reach the estimates a moment later; a workload that finds no node until then waits for the next retry.
+        let placed = world.placement_soon(&name);
         placed.contains("pushed:") && placed.contains("pulled:")
     });
     let ready = ["get", "deploy", name.as_str(), READY_REPLICAS];
